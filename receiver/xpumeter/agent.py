@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`xpumeter run`: count first, give up every privilege, then name and export until told to stop.
+
+The order is the point. Counting begins before gRPC and YAML's weight are imported, and nothing that
+talks to the network ever holds a capability.
+"""
+
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from xpumeter import config, data_files
+from xpumeter.config import Config
+from xpumeter.errors import DriverNotLoaded, MissingCapability, NotAttached
+from xpumeter.source import attach, privileges
+from xpumeter.source.pins import Pins
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S = 5.0
+
+
+class Stop:
+    """Set by SIGTERM and SIGINT; waiting for it is how the agent sleeps."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._event.set())
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Sleep; True if it is time to stop."""
+        return self._event.wait(max(0.0, timeout_s))
+
+
+def main(config_file: Path | None, *, log_level: str | None) -> int:
+    """Run until SIGTERM or SIGINT; the exit code. `log_level` comes before the configuration's.
+
+    Raises:
+        ConfigError, HostError: Before anything is exported.
+        NotAttached: Somebody detached meanwhile.
+    """
+    settings = config.load(config_file)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=(log_level or settings.service.telemetry.logs.level).upper(),
+        format="ts=%(asctime)s level=%(levelname)s %(message)s",
+    )
+    stop = Stop()
+    pins = count(settings, stop)
+    if pins is None:
+        return 0
+    privileges.drop_all()
+
+    from xpumeter.pipeline import Pipeline  # brings gRPC, and threads: after the capabilities
+
+    with Pipeline(settings, pins) as pipeline:
+        pipeline.run(stop)
+    return 0
+
+
+def count(settings: Config, stop: Stop) -> Pins | None:
+    """Attach, or join what is attached; None if told to stop while waiting for a driver.
+
+    Raises:
+        HostError: It cannot be done here, or MissingCapability with nothing attached before.
+    """
+    receiver = settings.receiver
+    told = False
+    while True:
+        try:
+            done = attach.attach(data_files.find("xpumeter.bpf.o"), receiver.pins, receiver.hooks)
+        except MissingCapability as lacking:
+            return _join(receiver.pins, lacking)
+        except DriverNotLoaded as absent:
+            if not told:
+                _log.warning("event=waiting reason=%r retry_s=%g", str(absent), _RETRY_S)
+                told = True
+            if stop.wait(_RETRY_S):
+                return None
+            continue
+        _log.info(
+            "event=attached hook=%s now=%s this_version=%s",
+            done.hook,
+            done.fresh,
+            done.same_object,
+        )
+        return Pins(receiver.pins)
+
+
+def _join(pins: Path, lacking: MissingCapability) -> Pins:
+    """What somebody else attached, which takes no capability."""
+    try:
+        found = Pins(pins)
+    except NotAttached as nothing:
+        raise MissingCapability(f"{nothing}, and {lacking}", hint=lacking.hint) from nothing
+    _log.info("event=joined hook=%s pins=%s", found.hook, pins)
+    return found

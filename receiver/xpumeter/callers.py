@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who stands behind each cgroup id: the kernel's names, completed by the container runtime's.
+
+The runtime is asked when an unknown container shows, and again, ever more rarely, while one stays
+unknown; never on a schedule of its own, and never more than twice a second.
+"""
+
+import logging
+from collections.abc import Mapping, Set
+from typing import Protocol
+
+from xpumeter.enrich.cgroups import path_of
+from xpumeter.enrich.identity import identify
+from xpumeter.enrich.owner import is_unresolved, owner_of
+from xpumeter.errors import RuntimeUnavailable
+from xpumeter.model import CgroupId, CgroupName, ContainerRecord, Identity, Owner
+
+_log = logging.getLogger(__name__)
+
+_PAUSE_S = 0.5
+_PAUSE_LIMIT_S = 30.0
+
+
+class Runtime(Protocol):
+    """What answers with the containers of this host."""
+
+    def records(self) -> dict[str, ContainerRecord]:
+        """All of them by id, or RuntimeUnavailable."""
+        ...
+
+
+class Callers:
+    """Owners of all cgroups that made calls.
+
+    Attributes:
+        owners: Owner of each caller whose path is known.
+        dead: Callers whose cgroup is gone.
+        unresolved: Owners that the runtime could still name.
+        ask_at_s: When the runtime is to be asked again (monotonic); None if nobody waits.
+    """
+
+    def __init__(self, runtime: Runtime | None) -> None:
+        self._runtime = runtime
+        self._identities: dict[CgroupId, Identity] = {}
+        self._records: dict[str, ContainerRecord] = {}
+        self._pause_s = _PAUSE_S
+        self._trouble = ""
+        self.owners: dict[CgroupId, Owner] = {}
+        self.dead: frozenset[CgroupId] = frozenset()
+        self.unresolved: frozenset[Owner] = frozenset()
+        self.ask_at_s: float | None = None
+
+    def update(
+        self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName], *, now_s: float
+    ) -> None:
+        """Take in who called, and ask the runtime if that can help now."""
+        self.dead = frozenset(each for each in callers if each in names and names[each].dead)
+        new = False
+        for cgroup_id in callers - self._identities.keys():
+            path = path_of(cgroup_id, names)
+            if path is not None:
+                self._identities[cgroup_id] = identify(path)
+                new = True
+        if new:
+            self._resolve()
+            self._pause_s = _PAUSE_S
+        asks = self.ask_at_s is None or now_s >= self.ask_at_s
+        if self._runtime is not None and self.unresolved and (new or asks):
+            self._ask(self._runtime)
+            self.ask_at_s = now_s + self._pause_s
+            self._pause_s = min(self._pause_s * 2, _PAUSE_LIMIT_S)
+        if self._runtime is None or not self.unresolved:
+            self.ask_at_s = None
+
+    def _ask(self, runtime: Runtime) -> None:
+        try:
+            found = runtime.records()
+        except RuntimeUnavailable as error:
+            self._report(str(error))
+            return
+        self._report("")
+        # What was said of a container outlives its record: the calls are still there.
+        wanted = {identity.container_id for identity in self._identities.values()}
+        pods = {identity.pod_uid for identity in self._identities.values()}
+        kept = {
+            record.container_id: record
+            for record in self._records.values()
+            if record.container_id in wanted or (record.sandbox and record.pod_uid in pods)
+        }
+        self._records = {**kept, **found}
+        self._resolve()
+
+    def _resolve(self) -> None:
+        self.owners = {
+            cgroup_id: owner_of(identity, self._records)
+            for cgroup_id, identity in self._identities.items()
+        }
+        self.unresolved = frozenset(owner for owner in self.owners.values() if is_unresolved(owner))
+
+    def _report(self, trouble: str) -> None:
+        """One line when it changes."""
+        if trouble == self._trouble:
+            return
+        self._trouble = trouble
+        if trouble:
+            _log.warning(
+                "event=runtime_unavailable reason=%r consequence='names come later'", trouble
+            )
+        else:
+            _log.info("event=runtime_answers")

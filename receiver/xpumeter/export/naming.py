@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What owners, devices and results are called in OTLP: the attributes of Resources and points."""
+
+import errno
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+
+from xpumeter.export import catalog
+from xpumeter.model import (
+    ERROR_UNSEEN,
+    DeviceId,
+    Kind,
+    KnownDevice,
+    Owner,
+    Point,
+    Reason,
+    Series,
+    Snapshot,
+)
+
+Attributes = tuple[tuple[str, str | int], ...]
+"""Names and values, none empty: the identity of a Resource or of a point in its metric."""
+
+PointKey = tuple[catalog.Metric, Attributes]
+"""One point of a Resource."""
+
+# Where Python's errno has another name for a number, or none (include/linux/errno.h).
+_ERRORS = {35: "EDEADLK", 95: "EOPNOTSUPP", 524: "ENOTSUPP", ERROR_UNSEEN: catalog.OTHER_ERROR}
+
+
+def error_type(error: int) -> str:
+    """Name of an errno; its number where it has none; `_OTHER` for a return that nobody saw."""
+    return _ERRORS.get(error) or errno.errorcode.get(error) or str(error)
+
+
+def key_values(attributes: Attributes) -> Iterable[KeyValue]:
+    """Attributes as OTLP has them."""
+    for name, value in attributes:
+        if isinstance(value, int):
+            yield KeyValue(key=name, value=AnyValue(int_value=value))
+        else:
+            yield KeyValue(key=name, value=AnyValue(string_value=value))
+
+
+def _known(attributes: Mapping[str, str | int | None]) -> Attributes:
+    return tuple(item for item in attributes.items() if item[1] not in {None, ""})  # type: ignore[misc]
+
+
+@cache
+def _call(kind: Kind, error: int = 0) -> Attributes:
+    return _known(
+        {
+            catalog.KIND.name: kind.value,
+            catalog.ERROR_TYPE.name: error_type(error) if error else None,
+        }
+    )
+
+
+@cache
+def _reason(reason: Reason) -> Attributes:
+    return ((catalog.REASON.name, reason.value),)
+
+
+def _owner(owner: Owner) -> dict[str, str | None]:
+    return {
+        "k8s.namespace.name": owner.namespace,
+        "k8s.pod.name": owner.pod,
+        "k8s.pod.uid": owner.pod_uid,
+        "k8s.container.name": owner.container,
+        "container.id": owner.container_id,
+        "process.linux.cgroup": owner.cgroup,
+    }
+
+
+def _device(device: KnownDevice) -> dict[str, str | None]:
+    return {
+        "hw.id": device.device_id,
+        "hw.type": device.hw_type and device.hw_type.value,
+        "hw.vendor": device.vendor,
+        "hw.model": device.model,
+        "xpumeter.driver": device.driver,
+    }
+
+
+def _series_points(series: Series) -> Iterator[tuple[PointKey, Point]]:
+    for (kind, error), point in series.calls.items():
+        yield (catalog.CALLS, _call(kind, error)), point
+    for kind, point in series.time_ns.items():
+        yield (catalog.CALL_TIME, _call(kind)), point
+    for kind, point in series.interrupted.items():
+        yield (catalog.CALL_INTERRUPTED, _call(kind)), point
+
+
+class Naming:
+    """Spreads a snapshot over Resources; `host` are the attributes that all of them have."""
+
+    def __init__(self, host: Mapping[str, str]) -> None:
+        self._host = dict(host)
+        self._started: dict[DeviceId, int] = {}
+
+    def points(self, snapshot: Snapshot) -> Iterator[tuple[Attributes, PointKey, Point, bool]]:
+        """Each point of a snapshot: Resource, point, value, and whether its owner is gone."""
+        for series in snapshot.series:
+            resource = _known({**self._host, **_owner(series.owner), **_device(series.device)})
+            for key, point in _series_points(series):
+                yield resource, key, point, series.ended
+
+        by_id = {device.device_id: device for device in snapshot.devices}
+        for device in by_id.values():
+            attributes = _known(
+                {
+                    catalog.PCI_ID.name: device.pci_id,
+                    catalog.NUMA_NODE.name: device.numa_node,
+                }
+            )
+            start_unix_ns = self._started.setdefault(device.device_id, snapshot.unix_ns)
+            yield (
+                self._of_device(device),
+                (catalog.DEVICE_INFO, attributes),
+                Point(1, start_unix_ns),
+                False,
+            )
+        for (device_id, reason), point in snapshot.unattributed.items():
+            known = by_id.get(device_id) if device_id is not None else None
+            resource = (
+                self._of_device(known)
+                if known is not None
+                else _known({**self._host, "hw.id": device_id})
+            )
+            yield resource, (catalog.CALL_UNATTRIBUTED, _reason(reason)), point, False
+
+    def _of_device(self, device: KnownDevice) -> Attributes:
+        return _known({**self._host, **_device(device)})

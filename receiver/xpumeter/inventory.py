@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `xpumeter devices` shows: the accelerators of a host, and what can be seen of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from xpumeter.drivers import Tables
+from xpumeter.model import Device, Kind
+from xpumeter.source import sysfs
+
+
+class Entry(TypedDict):
+    """One device, as JSON has it; what is unknown is null."""
+
+    id: str
+    driver: str | None
+    sysfs_driver: str | None
+    type: str | None
+    pci_id: str | None
+    vendor: str | None
+    model: str | None
+    numa_node: int | None
+    nodes: list[str]
+    observable: list[str]
+    not_observable: dict[str, str]
+
+
+HEADER = ("DRIVER", "PCI ID", "ADDRESS", "NODES", "VENDOR", "MODEL", "NUMA", "SEEN")
+"""Columns of `row`. SEEN: kinds of which a call tells; `core` means DRM's own calls only."""
+
+
+def entries(sysfs_root: Path, tables: Tables) -> list[Entry]:
+    """Every accelerator of the host whose /sys this is. No node is opened, no privilege needed."""
+    return [_entry(device, tables) for device in sysfs.read_devices(sysfs_root)]
+
+
+def _entry(device: Device, tables: Tables) -> Entry:
+    table = tables.of_sysfs(device.sysfs_driver)
+    seen = table or tables.core
+    kinds = {call.kind for call in seen.calls}
+    return Entry(
+        id=device.device_id,
+        driver=table.driver if table else None,
+        sysfs_driver=device.sysfs_driver,
+        type=seen.hw_type,
+        pci_id=device.pci_id,
+        vendor=(table.vendor if table else None) or device.vendor,
+        model=device.model,
+        numa_node=device.numa_node,
+        nodes=[f"/dev/{name}" for name in device.node_names],
+        observable=[kind.value for kind in Kind if kind in kinds],
+        not_observable={kind.value: why for kind, why in seen.not_observable.items()},
+    )
+
+
+def row(entry: Entry) -> Sequence[str]:
+    """Cells under HEADER."""
+    numa = entry["numa_node"]
+    seen = " ".join(entry["observable"])
+    return (
+        # Before the first call sysfs' own word stands in for a driver without a table.
+        entry["driver"] or entry["sysfs_driver"] or "",
+        entry["pci_id"] or "",
+        entry["id"],
+        " ".join(name.removeprefix("/dev/") for name in entry["nodes"]),
+        entry["vendor"] or "",
+        entry["model"] or "",
+        "" if numa is None else str(numa),
+        seen if entry["driver"] else f"core: {seen}",
+    )

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that joins the stages, source -> enrich -> export, and the loop that drives them.
+
+It sleeps until the kernel opens a row, a name is worth asking for again, or a period is over. It
+never waits for the Collector (the sender has a thread), nor for the runtime beyond its deadline.
+"""
+
+import logging
+import math
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol, Self
+
+from xpumeter import drivers
+from xpumeter.callers import Callers
+from xpumeter.config import Config, MetricsLevel
+from xpumeter.enrich.attribute import attribute, missing
+from xpumeter.enrich.devices import know
+from xpumeter.enrich.ledger import Ledger
+from xpumeter.export.messages import Messages
+from xpumeter.export.otlp import Sender
+from xpumeter.export.telemetry import Telemetry
+from xpumeter.forms import AUTO, NONE
+from xpumeter.model import AgentStats, Incarnation, KnownDevice, Reading
+from xpumeter.source import host, layout, sysfs
+from xpumeter.source.cri import Runtime
+from xpumeter.source.pins import Pins
+from xpumeter.source.ring import Ring, why_refused
+
+_log = logging.getLogger(__name__)
+
+_FIRST_EXPORT_S = 1.0
+"""From the start to the first export: what was counted before is known at once."""
+
+_GATHER_S = 0.5
+"""From the first call of a row to the look at it: rows that open together are looked at once, and
+the runtime is asked twice a second at most."""
+
+_POLL_S = 1.0
+"""Between two looks where no ring wakes."""
+
+_CLOSE_S = 5.0
+"""For the last batch."""
+
+
+class Stop(Protocol):
+    """Tells the loop to end."""
+
+    def __bool__(self) -> bool:
+        """It is time to stop."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Sleep; True if it is time to stop."""
+        ...
+
+
+class Pipeline:
+    """Reads, names, exports. Use as a context manager: the last values go out at the end."""
+
+    def __init__(self, config: Config, pins: Pins) -> None:
+        self._interval_s = config.receiver.collection_interval_s
+        self._pins = pins
+        self._ring = _open_ring(config)
+        self._tables = drivers.load(config.receiver.driver_tables)
+        self._runtime = _runtime(config.receiver.runtime_endpoint)
+        self._callers = Callers(self._runtime)
+        self._ledger = Ledger()
+        own_version, of_host = version("xpumeter"), host.attributes()
+        self._messages = Messages(version=own_version, host=of_host)
+        exporter = config.exporter
+        headers = dict(exporter.headers)
+        self._sender = Sender(exporter.endpoint, headers=headers, timeout_s=exporter.timeout_s)
+        self._devices: dict[Incarnation, KnownDevice] = {}
+        self._bad_sysfs = 0
+        self._stats = AgentStats(hook=pins.hook, row_limit=layout.ROW_LIMIT)
+        self._telemetry: Telemetry | None = None
+        if config.service.telemetry.metrics.level is not MetricsLevel.NONE:
+            self._telemetry = Telemetry(
+                lambda: self._stats,
+                exporter.endpoint,
+                version=own_version,
+                host=of_host,
+                headers=headers,
+                timeout_s=exporter.timeout_s,
+                interval_s=self._interval_s,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sender.close(deadline_s=_CLOSE_S)
+        if self._telemetry:
+            self._telemetry.close(deadline_s=_CLOSE_S)
+        if self._ring:
+            self._ring.close()
+        if self._runtime:
+            self._runtime.close()
+
+    def run(self, stop: Stop) -> None:
+        """Until told to stop, and once more then.
+
+        Raises:
+            NotAttached: Somebody detached; what was counted before is in the last batch.
+        """
+        next_export_s = time.monotonic() + _FIRST_EXPORT_S
+        while not stop:
+            if self._wait(stop, until_s=min(next_export_s, self._next_look_s())):
+                stop.wait(_GATHER_S)
+            late_s = time.monotonic() - next_export_s
+            if late_s < 0:
+                self._look()
+            else:
+                self._export()
+                # On the beat, however long a period took; missed beats are left out.
+                next_export_s += self._interval_s * (1 + late_s // self._interval_s)
+        self._export()
+
+    def _wait(self, stop: Stop, *, until_s: float) -> bool:
+        """Sleep; True if a row was opened meanwhile."""
+        timeout_s = until_s - time.monotonic()
+        if self._ring:
+            return bool(self._ring.wait(timeout_s))
+        stop.wait(timeout_s)
+        return False
+
+    def _next_look_s(self) -> float:
+        asks_s = self._callers.ask_at_s
+        if not self._ring:
+            return time.monotonic() + _POLL_S
+        return math.inf if asks_s is None else asks_s
+
+    def _look(self) -> Reading:
+        """Read the kernel, and learn who and what is new."""
+        reading = self._pins.read()
+        self._callers.update(
+            {row.cgroup_id for row in reading.rows}, self._pins.cgroups(), now_s=time.monotonic()
+        )
+        if {row.device for row in reading.rows} - self._devices.keys():
+            bad: list[Path] = []
+            found = sysfs.read_devices(bad=bad)
+            self._bad_sysfs += len(bad)
+            for device in self._pins.devices():
+                self._devices[device.incarnation] = know(
+                    device, found, self._tables.by_driver, self._tables.core.kinds
+                )
+        return reading
+
+    def _export(self) -> None:
+        reading = self._look()
+        attribution = attribute(
+            reading,
+            self._devices,
+            self._callers.owners,
+            self._callers.dead,
+            attached_boot_ns=self._pins.meta.attached_boot_ns,
+        )
+        unix_ns = time.time_ns()
+        snapshot = self._ledger.update(
+            attribution,
+            unix_ns=unix_ns,
+            boot_to_unix_ns=unix_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        )
+        self._sender.send(self._messages.update(snapshot, delivered=self._sender.delivered))
+        self._account(reading)
+
+    def _account(self, reading: Reading) -> None:
+        lost = missing(reading)
+        if lost and not self._stats.missing:
+            _log.error("event=calls_missing calls=%d consequence='rows do not add up'", lost)
+        runtime = self._runtime
+        self._stats = AgentStats(
+            rows=len(reading.rows),
+            row_limit=layout.ROW_LIMIT,
+            refused=sum(total.refused for total in reading.totals),
+            losses=reading.losses,
+            missing=lost,
+            runtime_calls=runtime.calls if runtime else 0,
+            runtime_errors=runtime.errors if runtime else 0,
+            bad_records=self._bad_records(),
+            unresolved=len(self._callers.unresolved),
+            exports=self._sender.exports,
+            export_failures=self._sender.failures,
+            hook=self._pins.hook,
+        )
+
+    def _bad_records(self) -> int:
+        ring = self._ring.bad_records if self._ring else 0
+        runtime = self._runtime.bad_records if self._runtime else 0
+        return self._bad_sysfs + ring + runtime
+
+
+def _runtime(endpoint: str) -> Runtime | None:
+    if endpoint == NONE:
+        return None
+    return Runtime(None if endpoint == AUTO else endpoint)
+
+
+def _open_ring(config: Config) -> Ring | None:
+    try:
+        return Ring(config.receiver.pins)
+    except OSError as error:
+        _log.info(
+            "event=no_ring reason=%r consequence='rows are read each second'", why_refused(error)
+        )
+        return None

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the programs into the kernel and keeps them there: load, attach, pin. And takes them out.
+
+The pins are built in a new folder and published by rename, under a lock, so that nobody ever sees
+half of them. What is attached outlives this process.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from xpumeter.errors import HostError, NotAttached
+from xpumeter.hook import Hook
+from xpumeter.source import hooks, layout, libbpf, probe
+
+_LOG_LINES = 6
+_PUBLIC, _PRIVATE = 0o444, 0o600
+
+
+class Attached(NamedTuple):
+    """What is attached now.
+
+    Attributes:
+        hook: The one taken.
+        fresh: Attached by this call; False if it was there before.
+        same_object: It is this version's object; False if an older one was there and was kept.
+        refused: Better hooks, each with the reason why it was not taken.
+        log: What libbpf and the verifier said.
+    """
+
+    hook: Hook
+    fresh: bool
+    same_object: bool
+    refused: tuple[tuple[Hook, str], ...] = ()
+    log: tuple[str, ...] = ()
+
+
+class Refused(HostError):  # noqa: N818
+    """The kernel took none of the hooks; `log` is the verifier's whole word."""
+
+    def __init__(self, message: str, *, hint: str, log: Sequence[str]) -> None:
+        super().__init__(message, hint=hint)
+        self.log = tuple(log)
+
+
+def attach(object_file: Path, pins: Path, wanted: Sequence[Hook]) -> Attached:
+    """Count from now on, or go on as attached before. Pins of this layout are kept as they are.
+
+    Raises:
+        HostError: This machine cannot do it, or (MissingCapability) not with these privileges.
+        NotAttached: Pins of another layout are there.
+    """
+    probe.require_attachable(probe.look(), pins)
+    image = object_file.read_bytes()
+    sha256 = hashlib.sha256(image).digest()
+    with _lock(pins.parent):
+        if pins.exists():
+            return _kept(pins, sha256)
+        refused: list[tuple[Hook, str]] = []
+        log: list[str] = []
+        for plan in hooks.PLANS:
+            if plan.hook not in wanted:
+                continue
+            if plan.missing:
+                refused.append((plan.hook, plan.missing))
+                continue
+            try:
+                with libbpf.Object(object_file) as loaded:
+                    try:
+                        _attach(loaded, plan, sha256, pins)
+                    finally:
+                        log += loaded.log
+            except OSError as error:
+                refused.append((plan.hook, _reason(error, log)))
+                continue
+            return Attached(plan.hook, True, True, tuple(refused), tuple(log))
+    reasons = "; ".join(f"{hook}: {why}" for hook, why in refused)
+    tail = "".join(f"\n  {line}" for line in log[-_LOG_LINES:])
+    raise Refused(
+        f"no hook attaches on kernel {os.uname().release}: {reasons}{tail}",
+        hint="--log-level debug prints the whole log; please report it with the kernel's release",
+        log=log,
+    )
+
+
+def _kept(pins: Path, sha256: bytes) -> Attached:
+    meta = read_meta(pins)
+    hook = hooks.named(meta.hook)
+    if hook is None:
+        raise NotAttached(
+            f"{pins} was attached by another version of xpumeter",
+            hint="end its counts with `xpumeter detach`, then attach",
+        )
+    return Attached(hook, False, meta.object_sha256 == sha256)
+
+
+def read_meta(pins: Path) -> layout.Meta:
+    """What these pins are.
+
+    Raises:
+        NotAttached: There are none, they cannot be read, or they are of another layout.
+    """
+    try:
+        meta = layout.decode_meta((pins / "meta").read_bytes())
+    except FileNotFoundError:
+        raise NotAttached(
+            f"nothing is attached at {pins}", hint="run `xpumeter attach` as root"
+        ) from None
+    except OSError as error:
+        raise NotAttached(
+            f"{pins} cannot be read: {error.strerror}",
+            hint="give this user the right to enter the folder and to read its files",
+        ) from error
+    if meta is None or meta.layout != layout.LAYOUT:
+        found = meta.layout if meta else "none"
+        raise NotAttached(
+            f"{pins} has layout {found}, this version reads {layout.LAYOUT}",
+            hint="end its counts with `xpumeter detach`, then attach",
+        )
+    return meta
+
+
+def _attach(loaded: libbpf.Object, plan: hooks.Plan, sha256: bytes, pins: Path) -> None:
+    loaded.load(plan.programs | {f"read_{name}" for name in hooks.READERS})
+    for slot, program in plan.slots.items():
+        loaded.fill_slot(slot, program)
+    meta = layout.Meta(
+        layout=layout.LAYOUT,
+        hook=hooks.number(plan.hook),
+        attached_boot_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        lease_ns=0,
+        attach_id=os.urandom(16),
+        object_sha256=sha256,
+    )
+    loaded.write("meta", meta.pack())
+    links = [loaded.attach(program) for program in plan.attach]
+    # bpffs takes no names with a dot.
+    building = pins.with_name(f"{pins.name}_new_{os.getpid()}")
+    building.mkdir(mode=0o755)
+    try:
+        for link in links:
+            link.pin(building / f"link_{link.name}")
+        for program in sorted(plan.programs):
+            loaded.pin_program(program, building / f"prog_{program}")
+        for name in hooks.MAPS:
+            loaded.pin_map(name, building / f"map_{name}")
+        for pin in building.iterdir():
+            pin.chmod(_PRIVATE)
+        for name in hooks.READERS:
+            loaded.attach_reader(f"read_{name}", name).pin(building / name)
+            (building / name).chmod(_PUBLIC)
+        building.rename(pins)
+    except OSError:
+        _remove(building)
+        raise
+
+
+def detach(pins: Path) -> tuple[str, ...]:
+    """Take everything out, this version's or another's; names of what was removed, sorted.
+
+    Raises:
+        NotAttached: There is nothing.
+        HostError: It may not be removed.
+    """
+    leftovers = re.compile(re.escape(pins.name) + r"(_new_\d+)?")
+    try:
+        folders = [path for path in pins.parent.iterdir() if leftovers.fullmatch(path.name)]
+        removed: list[str] = []
+        with _lock(pins.parent):
+            for folder in folders:
+                removed += _remove(folder)
+    except FileNotFoundError:
+        removed = []
+    except PermissionError as error:
+        raise HostError(
+            f"{pins} may not be removed: {error.strerror}", hint="run as root"
+        ) from error
+    if not removed:
+        raise NotAttached(f"nothing is attached at {pins}")
+    return tuple(sorted(removed))
+
+
+def _remove(folder: Path) -> list[str]:
+    """Names of what was in it."""
+    names = [pin.name for pin in folder.iterdir()]
+    for name in names:
+        (folder / name).unlink()
+    folder.rmdir()
+    return names
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """One at a time. The folder itself is locked: bpffs holds no ordinary files."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _reason(error: OSError, log: Sequence[str]) -> str:
+    """The kernel's own word, or libbpf's where it says more."""
+    for line in log:
+        # libbpf skips module BTF silently where it may not read it, and then says only this.
+        if "failed to find kernel BTF type ID" in line:
+            return "drm_ioctl is not in the kernel's type information (module without BTF?)"
+    return str(error.args[1])

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's bytes become nouns. Touches no machine.
+
+Bytes that are no whole record at the end of a buffer are left out; nothing here raises.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from xpumeter.model import (
+    CallEvent,
+    CgroupId,
+    CgroupName,
+    DeviceTotal,
+    Incarnation,
+    KernelDevice,
+    Losses,
+    Row,
+)
+from xpumeter.source import layout
+
+_ROWS = layout.record(layout.ROW_KEY.codes, layout.ROW.codes)
+_CGROUPS = layout.record(layout.KEY_U64, layout.CGROUP_NAME.codes)
+_DEVICES = layout.record(layout.DEVICE_KEY.codes, layout.DEVICE.codes)
+_TOTALS = layout.record(layout.KEY_U32, layout.TOTAL.codes)
+_LOSSES = layout.record(layout.KEY_U32, layout.LOSSES.codes)
+_EVENT = layout.record(layout.CALL_EVENT.codes)
+
+
+def _records(record: struct.Struct, data: bytes) -> Iterator[tuple[int, ...]]:
+    return record.iter_unpack(data[: len(data) - len(data) % record.size])
+
+
+def _text(raw: int | bytes) -> str:
+    """A C string; a name that is not UTF-8 keeps its bytes as surrogates, never an error."""
+    assert isinstance(raw, bytes)  # noqa: S101 (struct gives bytes for `s`)
+    return raw.partition(b"\0")[0].decode(errors="surrogateescape")
+
+
+def decode_rows(data: bytes) -> tuple[Row, ...]:
+    """Rows, each once: an iterator over a map that grows may show an element twice."""
+    rows = {
+        record[:4]: Row(
+            CgroupId(record[0]), Incarnation(record[1]), record[2], record[3], *record[4:]
+        )
+        for record in _records(_ROWS, data)
+    }
+    return tuple(rows.values())
+
+
+def decode_cgroups(data: bytes) -> dict[CgroupId, CgroupName]:
+    """Names by cgroup id."""
+    return {
+        CgroupId(cgroup_id): CgroupName(
+            CgroupId(cgroup_id), CgroupId(parent), _text(name), bool(dead)
+        )
+        for cgroup_id, parent, dead, name in _records(_CGROUPS, data)
+    }
+
+
+def decode_devices(data: bytes) -> tuple[KernelDevice, ...]:
+    """Devices that were called, in any order."""
+    return tuple(
+        KernelDevice(
+            # MAJOR and MINOR of the kernel's own dev_t, linux/kdev_t.h: 12 and 20 bits.
+            Incarnation(incarnation),
+            node >> 20,
+            node & 0xFFFFF,
+            _text(driver),
+            _text(name),
+        )
+        for _, _, incarnation, node, driver, name in _records(_DEVICES, data)
+    )
+
+
+def decode_totals(data: bytes) -> tuple[DeviceTotal, ...]:
+    """Totals of the devices that were called."""
+    return tuple(
+        DeviceTotal(Incarnation(device), returns, refused, lapsed)
+        for device, returns, refused, lapsed in _records(_TOTALS, data)
+        if returns
+    )
+
+
+def decode_losses(data: bytes) -> Losses:
+    """All zero if there is no whole record."""
+    for record in _records(_LOSSES, data):
+        return Losses(*record[1:])
+    return Losses()
+
+
+def decode_event(data: bytes) -> CallEvent | None:
+    """One ring record; None if it has another length."""
+    if len(data) != _EVENT.size:
+        return None
+    boot_ns, cgroup_id, device, tgid, cmd, error = _EVENT.unpack(data)
+    return CallEvent(boot_ns, CgroupId(cgroup_id), Incarnation(device), tgid, cmd, error)

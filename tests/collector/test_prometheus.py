@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent sends is what a real Collector shows to Prometheus, with the file we ship."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fake_collector import until
+from lab.collector import Collector, Sample
+from otlp_samples import GPU, NPU, SECOND, SERVICE, TRAINER, new, series
+from xpumeter.export.messages import Messages
+from xpumeter.export.otlp import Sender
+from xpumeter.export.telemetry import Telemetry
+from xpumeter.model import (
+    AgentStats,
+    DeviceId,
+    Kind,
+    KnownDevice,
+    Owner,
+    Point,
+    Reason,
+    Series,
+    Snapshot,
+)
+
+pytestmark = pytest.mark.collector
+
+OTHER_SERVICE = replace(SERVICE, cgroup="/system.slice/other.service")
+NOW = 1_700_000_000 * SECOND
+
+
+class Agent:
+    """The exporting half of an agent: what it is told to show is delivered when `push` returns."""
+
+    def __init__(self, endpoint: str, messages: Messages | None = None) -> None:
+        self.messages = messages or new()
+        self.sender = Sender(endpoint)
+        self._at = NOW
+
+    def push(
+        self,
+        *all_series: Series,
+        devices: tuple[KnownDevice, ...] = (),
+        unattributed: dict[tuple[DeviceId | None, Reason], Point] | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Send a snapshot, and wait until it was taken."""
+        self._at += 10 * SECOND
+        shown = Snapshot(self._at, all_series, devices, unattributed or {})
+        batch = self.messages.update(shown, delivered=self.sender.delivered)
+        self.sender.send(batch)
+        if wait:
+            until(lambda: self.sender.delivered == batch.seq, seconds=30)
+
+
+@contextmanager
+def exporting(collector: Collector, messages: Messages | None = None) -> Iterator[Agent]:
+    agent = Agent(collector.otlp_endpoint, messages)
+    try:
+        yield agent
+    finally:
+        agent.sender.close(deadline_s=0.1)
+
+
+@pytest.fixture
+def agent(collector: Collector) -> Iterator[Agent]:
+    with exporting(collector) as one:
+        yield one
+
+
+def named(samples: Sequence[Sample], name: str) -> list[Sample]:
+    return [sample for sample in samples if sample.name == name]
+
+
+def label_sets(samples: Sequence[Sample]) -> set[tuple[str, frozenset[tuple[str, str]], float]]:
+    """Samples without their order; it is an error if two have the same name and labels."""
+    keys = [(sample.name, frozenset(sample.labels.items())) for sample in samples]
+    assert len(set(keys)) == len(keys)
+    return {(*key, sample.value) for key, sample in zip(keys, samples, strict=True)}
+
+
+def test_prometheus_shows_what_was_counted(collector: Collector, agent: Agent) -> None:
+    """Every series, every label, every value, and nothing else."""
+    agent.push(
+        Series(
+            TRAINER,
+            GPU,
+            calls={(Kind.SUBMIT, 0): Point(7, NOW), (Kind.SUBMIT, 12): Point(2, NOW)},
+            time_ns={Kind.SUBMIT: Point(2_500_000_000, NOW)},
+            interrupted={Kind.WAIT: Point(3, NOW)},
+            ended=False,
+        ),
+        series(SERVICE, calls=5),
+        devices=(GPU,),
+        unattributed={
+            (GPU.device_id, Reason.UNKNOWN_CGROUP): Point(4, NOW),
+            (None, Reason.UNKNOWN_DEVICE): Point(6, NOW),
+        },
+    )
+
+    host = {"host_name": "h1"}
+    device = host | {
+        "hw_id": "0000:03:00.0",
+        "hw_type": "gpu",
+        "hw_vendor": "Intel",
+        "xpumeter_driver": "xe",
+    }
+    trainer = device | {
+        "k8s_namespace_name": "ml",
+        "k8s_pod_name": "trainer-0",
+        "k8s_pod_uid": "uid-1",
+        "k8s_container_name": "main",
+        "container_id": "c" * 64,
+    }
+    submit, wait = {"xpumeter_call_kind": "submit"}, {"xpumeter_call_kind": "wait"}
+    service = device | {"process_linux_cgroup": "/system.slice/media.service"}
+    pci = {"xpumeter_device_pci_id": "8086:e20b", "xpumeter_device_numa_node": "0"}
+    unattributed = "xpumeter_call_unattributed_total"
+    assert label_sets(collector.scrape()) == label_sets(
+        [
+            Sample("xpumeter_calls_total", trainer | submit, 7),
+            Sample("xpumeter_calls_total", trainer | submit | {"error_type": "ENOMEM"}, 2),
+            Sample("xpumeter_call_time_seconds_total", trainer | submit, 2.5),
+            Sample("xpumeter_call_interrupted_total", trainer | wait, 3),
+            Sample("xpumeter_calls_total", service | submit, 5),
+            Sample("xpumeter_device_info", device | pci, 1),
+            Sample(unattributed, device | {"xpumeter_reason": "unknown_cgroup"}, 4),
+            Sample(unattributed, host | {"xpumeter_reason": "unknown_device"}, 6),
+        ]
+    )
+
+
+def push_what_differs_in_one_attribute(collector: Collector) -> list[float]:
+    """Pairs that only a Resource attribute tells apart; gives the values that a scrape shows."""
+    other_host = Messages(version="1.2.3", host={"host.name": "h2"})
+    with exporting(collector) as one, exporting(collector, other_host) as other:
+        one.push(
+            series(TRAINER, GPU, calls=1),
+            series(TRAINER, NPU, calls=2),
+            series(SERVICE, GPU, calls=4),
+            series(OTHER_SERVICE, GPU, calls=8),
+        )
+        other.push(series(SERVICE, GPU, calls=16))
+    return sorted(sample.value for sample in named(collector.scrape(), "xpumeter_calls_total"))
+
+
+def test_two_devices_two_services_and_two_hosts_stay_apart(collector: Collector) -> None:
+    """One container on two devices, two services of a host, one address on two hosts."""
+    assert push_what_differs_in_one_attribute(collector) == [1, 2, 4, 8, 16]
+
+
+def test_without_the_copied_attributes_they_would_overwrite_each_other(
+    otelcol_program: Path, prometheus_config: Path, tmp_path: Path
+) -> None:
+    """This is what `resource_constant_labels` is for: the last to arrive is all that is left."""
+    changed: dict[str, Any] = yaml.safe_load(prometheus_config.read_text())
+    del changed["exporters"]["prometheus"]["resource_constant_labels"]
+    without = tmp_path / "without.yaml"
+    without.write_text(yaml.safe_dump(changed))
+
+    with Collector(otelcol_program, without, tmp_path) as collector:
+        assert len(push_what_differs_in_one_attribute(collector)) == 1
+
+
+def test_the_end_of_a_container_removes_all_its_series(collector: Collector) -> None:
+    """Its last values are seen first; others stay."""
+    kinds = {(kind, 0): Point(3, NOW) for kind in Kind}
+    times = {kind: Point(SECOND, NOW) for kind in Kind}
+    alive = [Series(TRAINER, device, kinds, times, times, ended=False) for device in (GPU, NPU)]
+    last = {**kinds, (Kind.SUBMIT, 0): Point(9, NOW)}
+    ended = [replace(each, calls=last, ended=True) for each in alive]
+    service = series(SERVICE, calls=5)
+
+    with exporting(collector, new(linger_s=10)) as agent:
+        agent.push(*alive, service)
+        assert len(collector.scrape()) == 2 * 15 + 1
+
+        agent.push(*ended, service)
+        seen = collector.scrape()
+        assert len(seen) == 2 * 15 + 1
+        assert sum(sample.value for sample in named(seen, "xpumeter_calls_total")) == (
+            2 * (9 + 4 * 3) + 5
+        )
+
+        agent.push(*ended, service)
+        (left,) = collector.scrape()
+        assert (left.labels["process_linux_cgroup"], left.value) == (SERVICE.cgroup, 5)
+
+
+def test_a_collector_that_was_down_gets_the_newest_totals(
+    collector: Collector, agent: Agent
+) -> None:
+    """Also those of a container that ended meanwhile."""
+    agent.push(series(TRAINER, calls=1), series(SERVICE, calls=1))
+    collector.stop()
+    agent.push(series(TRAINER, calls=5, ended=True), series(SERVICE, calls=2), wait=False)
+    until(lambda: agent.sender.exports >= 2)
+    for calls in range(3, 50):
+        agent.push(series(TRAINER, calls=5, ended=True), series(SERVICE, calls=calls), wait=False)
+    collector.start()
+    agent.push(series(TRAINER, calls=5, ended=True), series(SERVICE, calls=50))
+
+    assert sorted(s.value for s in named(collector.scrape(), "xpumeter_calls_total")) == [5, 50]
+    assert agent.sender.failures >= 1
+
+
+@pytest.mark.parametrize("limit_bytes", [3 << 20, 1 << 30], ids=["split by us", "halved"])
+def test_more_than_a_receiver_takes_at_once_arrives(collector: Collector, limit_bytes: int) -> None:
+    """A receiver takes 4 MiB: we stay below; were it less, the batch would be halved."""
+    many = [series(Owner(cgroup=f"/{'x' * 800}/{number}")) for number in range(5000)]
+
+    with exporting(collector, new(limit_bytes=limit_bytes)) as agent:
+        agent.push(*many)
+
+        assert len(named(collector.scrape(), "xpumeter_calls_total")) == 5000
+        assert agent.sender.failures == 0
+
+
+def test_the_agents_own_metrics_are_a_job_of_their_own(collector: Collector) -> None:
+    """Under `job="xpumeter"`, beside the series of containers."""
+    Telemetry(
+        lambda: AgentStats(rows=5, exports=4, export_failures=1),
+        collector.otlp_endpoint,
+        version="1.2.3",
+        host={"host.name": "h1"},
+    ).close(deadline_s=5)
+
+    (rows,) = named(collector.scrape(), "xpumeter_row_usage")
+    assert rows.value == 5
+    assert rows.labels.items() >= {"job": "xpumeter", "host_name": "h1"}.items()
+    exports = named(collector.scrape(), "xpumeter_exports_total")
+    assert {sample.labels.get("error_type"): sample.value for sample in exports} == {
+        None: 3,
+        "_OTHER": 1,
+    }
+
+
+def test_the_shipped_file_draws_no_complaint(collector: Collector, agent: Agent) -> None:
+    """No warning in the Collector's log, of deprecation or else, from start to end."""
+    agent.push(series())
+    collector.scrape()
+    collector.stop()
+
+    levels = {line.split("\t")[1] for line in collector.log.splitlines() if "\t" in line}
+    assert levels == {"info"}
+    assert "deprecat" not in collector.log.lower()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cgroups get their owners; the runtime is asked when that can help, and not otherwise."""
+
+from xpumeter.callers import Callers
+from xpumeter.errors import RuntimeUnavailable
+from xpumeter.model import CgroupId, CgroupName, ContainerRecord, Owner
+
+ID = "05b9a3305caeae2f1fa49fbc09456cd8bf5749209bf5a1a315078377f57665be"
+UID = "b5ebee9a-740b-4b72-b4b4-200165f8c557"
+ROOT, PODS, POD, CONTAINER, SERVICE = (CgroupId(i) for i in (1, 2, 3, 4, 5))
+NAMES = {
+    name.cgroup_id: name
+    for name in (
+        CgroupName(ROOT, CgroupId(0), "", False),
+        CgroupName(PODS, ROOT, "kubepods", False),
+        CgroupName(POD, PODS, f"pod{UID}", False),
+        CgroupName(CONTAINER, POD, ID, False),
+        CgroupName(SERVICE, ROOT, "media.service", False),
+    )
+}
+RECORD = ContainerRecord(ID, False, "main", "trainer-0", "ml", UID)
+NAMED = Owner("ml", "trainer-0", UID, "main", ID)
+UNNAMED = Owner(pod_uid=UID, container_id=ID)
+
+
+class FakeRuntime:
+    """Answers with `known`, or not at all while that is None; counts how often it was asked."""
+
+    def __init__(self, *known: ContainerRecord) -> None:
+        self.known: tuple[ContainerRecord, ...] | None = known
+        self.asked = 0
+
+    def records(self) -> dict[str, ContainerRecord]:
+        """As Runtime."""
+        self.asked += 1
+        if self.known is None:
+            raise RuntimeUnavailable("no answer")
+        return {record.container_id: record for record in self.known}
+
+
+def test_a_new_container_is_named_at_once() -> None:
+    """One question, and the owner has all its names."""
+    runtime = FakeRuntime(RECORD)
+    callers = Callers(runtime)
+
+    callers.update({CONTAINER}, NAMES, now_s=0)
+
+    assert callers.owners == {CONTAINER: NAMED}
+    assert (runtime.asked, callers.ask_at_s) == (1, None)
+
+
+def test_a_known_container_and_a_service_ask_nobody() -> None:
+    """At rest the runtime is left alone."""
+    runtime = FakeRuntime(RECORD)
+    callers = Callers(runtime)
+    callers.update({CONTAINER}, NAMES, now_s=0)
+
+    callers.update({CONTAINER, SERVICE}, NAMES, now_s=10)
+    callers.update({CONTAINER, SERVICE}, NAMES, now_s=20)
+
+    assert callers.owners[SERVICE] == Owner(cgroup="/media.service")
+    assert runtime.asked == 1
+
+
+def test_a_container_that_stays_unknown_is_asked_for_ever_more_rarely() -> None:
+    """Two minutes of an unknown container are some ten questions, not one for each look."""
+    runtime = FakeRuntime()
+    callers = Callers(runtime)
+
+    for tenth_s in range(1200):
+        callers.update({CONTAINER}, NAMES, now_s=tenth_s / 10)
+
+    assert callers.owners == {CONTAINER: UNNAMED}
+    assert callers.unresolved == {UNNAMED}
+    assert 8 <= runtime.asked <= 12
+
+
+def test_a_name_that_comes_late_is_taken() -> None:
+    """The runtime was restarting; the series gets its name when it answers."""
+    runtime = FakeRuntime(RECORD)
+    runtime.known = None
+    callers = Callers(runtime)
+    callers.update({CONTAINER}, NAMES, now_s=0)
+    assert callers.owners == {CONTAINER: UNNAMED}
+
+    runtime.known = (RECORD,)
+    callers.update({CONTAINER}, NAMES, now_s=5)
+
+    assert callers.owners == {CONTAINER: NAMED}
+
+
+def test_what_was_said_of_a_container_outlives_its_record() -> None:
+    """Its pod is deleted; its calls keep their names while another container is asked for."""
+    runtime = FakeRuntime(RECORD)
+    callers = Callers(runtime)
+    callers.update({CONTAINER}, NAMES, now_s=0)
+    runtime.known = ()
+    other = {**NAMES, CgroupId(6): CgroupName(CgroupId(6), POD, ID[::-1], False)}
+
+    callers.update({CONTAINER, CgroupId(6)}, other, now_s=1)
+
+    assert runtime.asked == 2
+    assert callers.owners[CONTAINER] == NAMED
+
+
+def test_a_path_that_is_not_whole_names_nobody() -> None:
+    """The names nearest the root are missing: it might be anything."""
+    callers = Callers(FakeRuntime(RECORD))
+    torn = {CONTAINER: NAMES[CONTAINER], POD: NAMES[POD]}
+
+    callers.update({CONTAINER}, torn, now_s=0)
+
+    assert callers.owners == {}
+
+
+def test_no_runtime_is_a_mode() -> None:
+    """Ids are all there is, and nobody is asked for more."""
+    callers = Callers(None)
+
+    callers.update({CONTAINER}, NAMES, now_s=0)
+
+    assert callers.owners == {CONTAINER: UNNAMED}
+    assert callers.ask_at_s is None

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: what it prints, and how it ends."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xpumeter import cli
+
+HOSTS = Path(__file__).parents[1] / "hosts"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output, errors."""
+    code = cli.main(arguments)
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_help_tells_a_newcomer_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    """What it does, the commands, the exit codes."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+
+    text = capsys.readouterr().out
+    assert ended.value.code == 0
+    for command in ("run", "attach", "detach", "devices", "validate"):
+        assert f"\n    {command} " in text
+    assert "sudo xpumeter run --config xpumeter.yaml" in text
+    assert "  77  a capability is missing" in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, name and version."""
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.startswith("xpumeter 0.")
+
+
+def test_devices_of_a_recorded_host(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per device under a heading, no node opened, no privilege."""
+    code, out, _ = run(capsys, "devices", "--sysfs", str(HOSTS / "virtio-qxl-vgem/sys"))
+
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].split("  ")[0] == "DRIVER"
+    assert any("0000:00:10.0" in line and "virtio_gpu" in line for line in lines)
+
+
+def test_devices_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """An array of objects; what is unknown is null."""
+    _, out, _ = run(capsys, "devices", "-o", "json", "--sysfs", str(HOSTS / "virtio-qxl-vgem/sys"))
+
+    (vgem,) = (each for each in json.loads(out) if each["id"] == "vgem")
+    assert vgem["pci_id"] is None
+    assert vgem["observable"] == ["alloc", "free", "wait"]
+
+
+def test_a_wrong_configuration_names_its_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """File, line, column and the nearest right name; exit code 78."""
+    file = tmp_path / "x.yaml"
+    file.write_text("receivers:\n  xpumeter:\n    colection_interval: 5s\n")
+
+    code, _, errors = run(capsys, "validate", "--config", str(file))
+
+    assert code == 78
+    assert errors.startswith(f"xpumeter: {file}:3:5: ")
+    assert "collection_interval" in errors
+
+
+def test_detaching_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """There is nothing to do, and it says so: exit code 75."""
+    file = tmp_path / "x.yaml"
+    file.write_text(f"receivers: {{xpumeter: {{pins: {tmp_path}/pins}}}}\n")
+
+    code, _, errors = run(capsys, "detach", "--config", str(file))
+
+    assert (code, errors) == (75, f"xpumeter: nothing is attached at {tmp_path}/pins\n")
+
+
+def test_attaching_imports_what_it_needs() -> None:
+    """Counting must not wait for gRPC, for YAML, nor for what only the naming needs."""
+    code = (
+        "import sys\n"
+        "from xpumeter import cli, data_files\n"
+        "from xpumeter.source import attach\n"
+        "late = {'grpc', 'google', 'opentelemetry', 'yaml', 'logging', 'dataclasses'}\n"
+        "print(*late & sys.modules.keys(), 'xpumeter.model' in sys.modules)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert ended.stdout == "False\n"

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration: complete, strict, and the same in the reader, the schema and the docs."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from xpumeter import config, reference, validate
+from xpumeter.config import Config
+from xpumeter.errors import ConfigError
+from xpumeter.hook import Hook
+from xpumeter.settings import walk
+
+CHECKOUT = Path(__file__).parents[2]
+SHIPPED = CHECKOUT / "config/xpumeter.yaml"
+SCHEMA = json.loads((CHECKOUT / "config/xpumeter.schema.json").read_text())
+
+
+def load(folder: Path, text: str, **environ: str) -> Config:
+    file = folder / "c.yaml"
+    file.write_text(text)
+    return config.load(file, environ)
+
+
+def in_receiver(text: str) -> str:
+    return f"receivers:\n  xpumeter:\n    {text}\n"
+
+
+def in_exporter(text: str) -> str:
+    return f"exporters:\n  otlp_grpc:\n    {text}\n"
+
+
+# --- what a file amounts to ----------------------------------------------------------------------
+
+
+def test_the_shipped_file_is_the_defaults_with_every_key() -> None:
+    """Reading it is reading the manual: each key is there, commented, with its default."""
+    assert config.load(SHIPPED, {}) == Config() == config.load(None, {})
+
+    written = yaml.safe_load(SHIPPED.read_text())
+    lines = SHIPPED.read_text().splitlines()
+    for path, described, _ in walk(Config):
+        value: Any = written
+        for key in path.split("."):
+            value = value[key]
+        place = next(i for i, line in enumerate(lines) if line.strip().startswith(f"{key}:"))
+        assert lines[place - 1].strip().startswith("# "), f"{path} has no comment"
+        assert not described.variable or described.variable in value
+
+
+def test_the_environment_stands_in_as_in_the_shipped_file() -> None:
+    """With no file, and with one that leaves the endpoint out, the variable says where to go."""
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://otel.example:443"}
+
+    found = config.load(None, environ)
+
+    assert found.exporter.endpoint == "https://otel.example:443"
+    assert found == config.load(SHIPPED, environ)
+    assert config.load(None, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}) == Config()
+
+
+def test_a_bad_variable_is_named() -> None:
+    """The error is not about the file, so it names the variable."""
+    with pytest.raises(ConfigError) as caught:
+        config.load(None, {"OTEL_EXPORTER_OTLP_ENDPOINT": "nowhere"})
+
+    assert str(caught.value) == (
+        "environment variable OTEL_EXPORTER_OTLP_ENDPOINT: "
+        "'nowhere' is not http://HOST:PORT, https://HOST:PORT or unix:///PATH"
+    )
+
+
+def test_what_the_file_says_comes_before_the_environment(tmp_path: Path) -> None:
+    """The file first, as with a Collector."""
+    found = load(
+        tmp_path, in_exporter("endpoint: http://a:1"), OTEL_EXPORTER_OTLP_ENDPOINT="http://b:2"
+    )
+
+    assert found.exporter.endpoint == "http://a:1"
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("collection_interval: 1m30s", "collection_interval_s", 90.0),
+        ("collection_interval: 1500ms", "collection_interval_s", 1.5),
+        ("collection_interval: 1.5s", "collection_interval_s", 1.5),
+        ("hook: auto", "hooks", tuple(Hook)),
+        ("hook: kprobe", "hooks", (Hook.KPROBE,)),
+        ("hook: [kprobe, fexit]", "hooks", (Hook.KPROBE, Hook.FEXIT)),
+        ("runtime_endpoint: none", "runtime_endpoint", "none"),
+        ("runtime_endpoint: unix:///run/c.sock", "runtime_endpoint", "/run/c.sock"),
+        ("runtime_endpoint: /run/c.sock", "runtime_endpoint", "/run/c.sock"),
+        ("driver_tables: [/etc/xpumeter]", "driver_tables", (Path("/etc/xpumeter"),)),
+        ("pins: /sys/fs/bpf/other", "pins", Path("/sys/fs/bpf/other")),
+        ("hook: ${env:HOOK}", "hooks", (Hook.FILE_IOCTL,)),
+        ("pins: ${env:UNSET:-/a}/b", "pins", Path("/a/b")),
+        ("pins: ${env:EMPTY:-/a}", "pins", Path("/a")),
+        ("pins: /$${env:HOOK}$", "pins", Path("/${env:HOOK}$")),
+    ],
+)
+def test_each_way_to_write_a_value_is_read(
+    tmp_path: Path, line: str, field: str, value: Any
+) -> None:
+    """Only the field changes; all others keep their defaults; the schema agrees."""
+    text = in_receiver(line)
+
+    found = load(tmp_path, text, HOOK="file_ioctl", EMPTY="")
+
+    assert found.receiver == replace(config.Counting(), **{field: value})
+    jsonschema.Draft202012Validator(SCHEMA).validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "receivers:\n", "exporters: {otlp_grpc: }\n"])
+def test_an_empty_section_has_its_defaults(tmp_path: Path, text: str) -> None:
+    """As in a Collector, nothing after a key is an empty mapping."""
+    assert load(tmp_path, text) == Config()
+
+
+def test_secrets_are_never_shown(tmp_path: Path) -> None:
+    """Neither in what `validate` prints nor in a repr; and an error does not show them either."""
+    text = in_exporter('headers: {Authorization: "Bearer ${env:BEARER}"}')
+
+    found = load(tmp_path, text, BEARER="s3cret")
+
+    assert found.exporter.headers == (("authorization", "Bearer s3cret"),)
+    assert "s3cret" not in f"{found!r}{config.show(found)}"
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text, BEARER="s3cret\n")
+    assert str(caught.value).endswith(
+        ":3:30: exporters.otlp_grpc.headers.Authorization: expected printable ASCII"
+    )
+
+
+def test_what_is_shown_is_a_file_that_means_the_same(tmp_path: Path) -> None:
+    """The effective configuration can be pasted back."""
+    text = in_receiver("hook: [bcc]\n    collection_interval: 90s\n    pins: /a")
+
+    found = load(tmp_path, text)
+
+    assert load(tmp_path, json.dumps(config.show(found))) == found
+
+
+# --- what follows from the tree ------------------------------------------------------------------
+
+
+def test_the_schema_is_current() -> None:
+    """config/xpumeter.schema.json is what the tree says; `make docs` writes it."""
+    assert (CHECKOUT / "config/xpumeter.schema.json").read_text() == reference.schema()
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_shipped_file_fits_the_schema_and_names_it() -> None:
+    """An editor finds the schema by the first line, and has nothing to say."""
+    text = SHIPPED.read_text()
+
+    assert text.startswith("# yaml-language-server: $schema=xpumeter.schema.json\n")
+    jsonschema.Draft202012Validator(SCHEMA).validate(yaml.safe_load(text))
+
+
+def test_the_page_of_keys_is_current() -> None:
+    """docs/configuration.md says what the tree says; `make docs` writes it."""
+    assert (CHECKOUT / "docs/configuration.md").read_text() == reference.configuration()
+
+
+def test_without_a_file_no_yaml_is_imported() -> None:
+    """`attach` counts before PyYAML would be loaded."""
+    program = (
+        "import sys; from xpumeter import config, drivers; config.load(None); "
+        "print([name for name in sys.modules if 'yaml' in name])"
+    )
+    path = str(CHECKOUT / "receiver")
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": path}, capture_output=True, check=True
+    )
+
+    assert done.stdout == b"[]\n"
+
+
+def test_validate_shows_settings_and_drivers(tmp_path: Path) -> None:
+    """Every key with its value, every driver with its numbers of calls, for people and as JSON."""
+    file = tmp_path / "c.yaml"
+    file.write_text(in_exporter("headers: {a: s3cret}"))
+
+    checked = validate.check(file, environ={})
+
+    text = checked.text()
+    assert "exporters.otlp_grpc.headers.a           (hidden)\n" in text
+    assert "receivers.xpumeter.collection_interval  10s\n" in text
+    assert "xe          gpu   1       2      2     3     " in text
+    document = checked.document()
+    assert document["config"] == config.show(checked.config)
+    assert [driver["driver"] for driver in document["drivers"]] == list(checked.tables.by_driver)
+    json.dumps(document)
+
+
+def test_validate_reads_the_tables_that_the_file_names(tmp_path: Path) -> None:
+    """A wrong table is found before anything runs."""
+    file = tmp_path / "c.yaml"
+    file.write_text(in_receiver(f"driver_tables: [{tmp_path}/none]"))
+
+    with pytest.raises(ConfigError, match="none: cannot be read: No such file or directory"):
+        validate.check(file)

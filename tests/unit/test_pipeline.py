@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From pins to a Collector in one process: real sockets, a made-up kernel."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
+
+from unit.pinned import pin
+from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Receivers
+from xpumeter.model import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
+from xpumeter.pipeline import Pipeline
+from xpumeter.source.pins import Pins
+
+ID = "05b9a3305caeae2f1fa49fbc09456cd8bf5749209bf5a1a315078377f57665be"
+UID = "b5ebee9a-740b-4b72-b4b4-200165f8c557"
+ROOT, POD, CONTAINER, LOST = (CgroupId(i) for i in (1, 2, 3, 99))
+GPU = Incarnation(1)
+CGROUPS = (
+    CgroupName(ROOT, CgroupId(0), "", False),
+    CgroupName(POD, ROOT, f"pod{UID}", False),
+    CgroupName(CONTAINER, POD, ID, False),
+)
+DEVICES = (KernelDevice(GPU, 226, 1, "virtio_gpu", "0000:00:10.0"),)
+SUBMIT, WAIT = 0x42, 0x48
+
+
+class Collector(metrics_service_pb2_grpc.MetricsServiceServicer):
+    """Takes everything, keeps the newest value of each point."""
+
+    def __init__(self) -> None:
+        self.points: dict[tuple[str, ...], float] = {}
+        self.resources: dict[str, dict[str, str]] = {}
+
+    def Export(  # noqa: N802 (the name is the protocol's)
+        self, request: metrics_service_pb2.ExportMetricsServiceRequest, _context: Any
+    ) -> metrics_service_pb2.ExportMetricsServiceResponse:
+        """As the OTLP service."""
+        for resource in request.resource_metrics:
+            names = {each.key: each.value.string_value for each in resource.resource.attributes}
+            owner = names.get("container.id") or names.get("hw.id") or names.get("service.name", "")
+            self.resources[owner] = names
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    for point in (*metric.sum.data_points, *metric.gauge.data_points):
+                        values = sorted(each.value.string_value for each in point.attributes)
+                        value = point.as_int or point.as_double
+                        self.points[owner, metric.name, *values] = value
+        return metrics_service_pb2.ExportMetricsServiceResponse()
+
+
+@pytest.fixture
+def collector() -> Iterator[tuple[Collector, str]]:
+    """A Collector's receiver on a free port; its endpoint."""
+    service = Collector()
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield service, f"http://127.0.0.1:{port}"
+    server.stop(0).wait()
+
+
+class Soon:
+    """Stops the pipeline after a while."""
+
+    def __init__(self, after_s: float) -> None:
+        self._event = threading.Event()
+        self._timer = threading.Timer(after_s, self._event.set)
+        self._timer.start()
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """As agent.Stop."""
+        return self._event.wait(max(0.0, timeout_s))
+
+
+def configured(pins: Path, endpoint: str) -> Config:
+    """The defaults, with these pins, this Collector and no container runtime."""
+    return Config(
+        receivers=Receivers(
+            xpumeter=Counting(pins=pins, runtime_endpoint="none", collection_interval_s=1)
+        ),
+        exporters=Exporters(otlp_grpc=OtlpGrpc(endpoint=endpoint)),
+    )
+
+
+def test_every_call_arrives_under_its_owner_or_its_reason(
+    tmp_path: Path, collector: tuple[Collector, str]
+) -> None:
+    """A container's calls, failures and interruptions, and a call of a cgroup nobody knows."""
+    service, endpoint = collector
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    folder = pin(
+        tmp_path / "x",
+        rows=[
+            Row(CONTAINER, GPU, SUBMIT, 0, calls=7, time_ns=2_000_000_000, first_boot_ns=boot_ns),
+            Row(CONTAINER, GPU, SUBMIT, 38, calls=2, time_ns=0, first_boot_ns=boot_ns),
+            Row(CONTAINER, GPU, WAIT, 512, calls=3, time_ns=500_000_000, first_boot_ns=boot_ns),
+            Row(LOST, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=boot_ns),
+        ],
+        cgroups=CGROUPS,
+        devices=DEVICES,
+        totals=[DeviceTotal(GPU, 16, 0, 0)],
+    )
+
+    with Pipeline(configured(folder, endpoint), Pins(folder)) as pipeline:
+        pipeline.run(Soon(1.5))
+
+    calls = {key[1:]: value for key, value in service.points.items() if key[0] == ID}
+    assert calls == {
+        ("xpumeter.calls", "submit"): 7,
+        ("xpumeter.calls", "ENOSYS", "submit"): 2,
+        ("xpumeter.call.time", "submit"): 2.0,
+        ("xpumeter.call.time", "wait"): 0.5,
+        ("xpumeter.call.interrupted", "wait"): 3,
+    }
+    assert service.points["0000:00:10.0", "xpumeter.call.unattributed", "unknown_cgroup"] == 4
+    assert service.resources[ID]["k8s.pod.uid"] == UID
+    assert service.resources[ID]["xpumeter.driver"] == "virtio_gpu"
+
+
+def test_what_is_counted_before_the_end_is_in_the_last_batch(
+    tmp_path: Path, collector: tuple[Collector, str]
+) -> None:
+    """SIGTERM right after a call: the call still goes out."""
+    service, endpoint = collector
+    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=1, time_ns=0, first_boot_ns=1)
+    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+
+    with Pipeline(configured(folder, endpoint), Pins(folder)) as pipeline:
+        pipeline.run(Soon(0))
+
+    assert service.points[ID, "xpumeter.calls", "submit"] == 1
+
+
+def test_a_kernel_that_lost_a_call_is_reported(
+    tmp_path: Path, collector: tuple[Collector, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The agent checks its own sums: five returns and a row of four is a fault."""
+    service, endpoint = collector
+    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
+    totals = [DeviceTotal(GPU, 5, 0, 0)]
+    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES, totals=totals)
+
+    with Pipeline(configured(folder, endpoint), Pins(folder)) as pipeline:
+        pipeline.run(Soon(0))
+
+    assert "event=calls_missing calls=1" in caplog.text
+    assert service.points["xpumeter", "xpumeter.call.missing"] == 1

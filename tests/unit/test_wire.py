@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's bytes become nouns; bytes that make no sense are passed over."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unit.pinned import pack_cgroups, pack_devices, pack_rows, pack_totals
+from xpumeter.model import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
+from xpumeter.source import layout, wire
+
+U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
+ROWS = st.builds(
+    Row,
+    cgroup_id=U64.map(CgroupId),
+    device=U32.map(Incarnation),
+    nr=U16,
+    error=U16,
+    calls=U64,
+    time_ns=U64,
+    first_boot_ns=U64,
+)
+
+
+@given(st.lists(ROWS, unique_by=lambda row: (row.cgroup_id, row.device, row.nr, row.error)))
+def test_rows_come_back_as_they_were_packed(rows: list[Row]) -> None:
+    """Every member keeps its value, whatever it is."""
+    assert wire.decode_rows(pack_rows(rows)) == tuple(rows)
+
+
+def test_a_row_that_an_iterator_shows_twice_is_one_row() -> None:
+    """A map that grows while it is read may show an element twice: the later reading counts."""
+    early = Row(CgroupId(1), Incarnation(1), 2, 0, calls=5, time_ns=9, first_boot_ns=3)
+    late = Row(CgroupId(1), Incarnation(1), 2, 0, calls=7, time_ns=9, first_boot_ns=3)
+
+    assert wire.decode_rows(pack_rows([early, late])) == (late,)
+
+
+def test_a_name_keeps_bytes_that_are_no_text() -> None:
+    """A cgroup may be called anything but a slash; nothing of it is lost, nothing raises."""
+    name = CgroupName(
+        CgroupId(9), CgroupId(1), b"\xff\xfe-pod".decode(errors="surrogateescape"), True
+    )
+
+    assert wire.decode_cgroups(pack_cgroups([name])) == {CgroupId(9): name}
+
+
+def test_a_node_number_is_the_kernel_s_own() -> None:
+    """12 bits of major, 20 of minor: not the split that stat(2) shows."""
+    device = KernelDevice(Incarnation(3), 226, 129, "virtio_gpu", "0000:00:10.0")
+
+    assert wire.decode_devices(pack_devices([device])) == (device,)
+
+
+def test_devices_that_were_never_called_have_no_total() -> None:
+    """The array has a slot for each device there can be; empty ones say nothing."""
+    called = DeviceTotal(Incarnation(2), 10, 1, 0)
+    idle = DeviceTotal(Incarnation(3), 0, 0, 0)
+
+    assert wire.decode_totals(pack_totals([called, idle])) == (called,)
+
+
+@given(st.binary(max_size=700))
+def test_no_bytes_are_an_error(data: bytes) -> None:
+    """Half a record at the end is left out; a ring record of another length is none."""
+    wire.decode_rows(data)
+    wire.decode_cgroups(data)
+    wire.decode_devices(data)
+    wire.decode_totals(data)
+    wire.decode_losses(data)
+    layout.decode_meta(data)
+    assert wire.decode_event(data) is None or len(data) == 40
