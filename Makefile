@@ -1,62 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-# make demo    the whole way once, on real parts: pods, kernel, containerd, Collector, Prometheus
-# make test    every test; make check: linters and types
-# make vm      a VM to try things in; JOB='...' gives the running one a job
+# make demo                    the whole way once, on real parts: pods, kernel, Collector, Prometheus
+# make test [TESTS=...]        every test; fails where a layer cannot run
+# make unit                    the tests that need no VM and no Collector
+# make check                   linters and types; make format mends what can be mended
+# make venv                    xpumeter in .venv, with everything for development
+# make vm                      a VM to try things in, until Ctrl-C or make stop
+# make job JOB='...'           a command for it, with the code as it is now ($ is written $$)
+# make docs                    write the documents that follow from the code
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LAB := PYTHONPATH=tests $(BIN)/python -m lab
 LAYERS := layout,collector,vm
+export JOB
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help demo test check vm job host venv lab lock docs format clean
+.PHONY: help demo test unit check format venv host lab vm job stop docs lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' $(MAKEFILE_LIST)
 
-# What the host must have; installs it where it may (root), else prints the one line that does.
+# What the lab needs of this host: looked at first, installed where that is allowed (root), else
+# the one line is printed that does.
 host:
+	@$(PYTHON) tests/lab/first.py
 	@PYTHONPATH=tests $(PYTHON) -m lab check
 
-venv: host $(VENV)/stamp
+venv: $(VENV)/stamp
 $(VENV)/stamp: requirements.lock pyproject.toml hatch_build.py receiver/xpumeter/source/cri.proto
-	@echo "venv: installing what requirements.lock names (a minute)"
+	@echo "venv: what requirements.lock names (half a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: venv
+# The BPF object of the checkout; make knows what it is made of.
+bpf: venv
+	@$(MAKE) --no-print-directory -s -C bpf
+.PHONY: bpf
+
+demo: host bpf
 	@$(LAB) demo
 
-vm: venv
+vm: host bpf
 	@$(LAB) vm
 
-job: venv
-	@$(LAB) run -- '$(JOB)'
+job:
+	@$(LAB) run -- "$$JOB"
+
+stop:
+	@$(LAB) stop
 
 # What the tests need beside the venv: kernels, a guest, a Collector; once.
-lab: venv
+lab: host bpf
 	@$(LAB) prepare
 
 test: lab
 	XPUMETER_REQUIRE=$(LAYERS) $(BIN)/python -m pytest $(TESTS)
+
+unit: bpf
+	$(BIN)/python -m pytest tests/unit
 
 check: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	PYTHONPATH=receiver $(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror bpf/*.c bpf/*.h $(wildcard tests/lab/image/*.c)
+	$(BIN)/clang-format --dry-run --Werror bpf/*.c bpf/*.h $(wildcard tests/lab/image/*.[ch])
 	$(BIN)/shellcheck .ci/run $(wildcard tests/lab/guest/*.sh)
 
 format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/clang-format -i bpf/*.c bpf/*.h $(wildcard tests/lab/image/*.c)
+	$(BIN)/clang-format -i bpf/*.c bpf/*.h $(wildcard tests/lab/image/*.[ch])
 
-# Documents that are made from the code; the unit tests fail when they are not current.
+# The unit tests fail when these are not current.
 docs: venv
 	$(BIN)/python -m xpumeter.reference schema > config/xpumeter.schema.json
 	$(BIN)/python -m xpumeter.reference configuration > docs/configuration.md

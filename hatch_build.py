@@ -17,9 +17,11 @@ class Build(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
-        if not shutil.which("clang") or not shutil.which("make"):
-            sys.exit(f"xpumeter: the BPF object needs clang: apt-get install {PACKAGES}")
-        subprocess.run(["make", "--no-print-directory", "-s", "-C", root / "bpf"], check=True)
+        missing = [tool for tool in ("clang", "llvm-strip", "make") if not shutil.which(tool)]
+        make = ["make", "--no-print-directory", "-s", "-C", root / "bpf"]
+        if missing or subprocess.run(make, check=False).returncode:
+            what = f"needs {missing[0]}" if missing else "does not build"
+            sys.exit(f"xpumeter: the BPF object {what}: apt-get install {PACKAGES}")
         source = root / "receiver/xpumeter/source"
         subprocess.run(
             [

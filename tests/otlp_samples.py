@@ -53,8 +53,9 @@ def series(
     return Series(owner, device, {(Kind.SUBMIT, error): Point(calls, start)}, {}, {}, ended)
 
 
-def snapshot(*all_series: Series, at: int = SECOND) -> Snapshot:
-    return Snapshot(at, all_series, devices=(), unattributed={})
+def snapshot(*all_series: Series, at: int = SECOND, boot: int | None = None) -> Snapshot:
+    """At one moment; `boot` is the other clock, which goes with the first unless it is said."""
+    return Snapshot(at, at if boot is None else boot, all_series, devices=(), unattributed={})
 
 
 def new(**options: Any) -> Messages:

@@ -6,15 +6,16 @@ talks to the network ever holds a capability.
 """
 
 import logging
+import os
+import select
 import signal
 import sys
-import threading
 from pathlib import Path
 
-from xpumeter import config, data_files
+from xpumeter import config, data_files, drivers
 from xpumeter.config import Config
 from xpumeter.errors import DriverNotLoaded, MissingCapability, NotAttached
-from xpumeter.source import attach, privileges
+from xpumeter.source import attach, privileges, probe
 from xpumeter.source.pins import Pins
 
 _log = logging.getLogger(__name__)
@@ -23,19 +24,33 @@ _RETRY_S = 5.0
 
 
 class Stop:
-    """Set by SIGTERM and SIGINT; waiting for it is how the agent sleeps."""
+    """Set by SIGTERM and SIGINT; waiting for it is how the agent sleeps.
+
+    The signal is a byte in a pipe. So it wakes a wait that begins a moment after it came, which a
+    flag alone would not; and the handler takes no lock, which a wait might be holding.
+    """
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._told = False
+        self._pipe, into = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(into, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._event.set())
+            signal.signal(number, self._tell)
+
+    def _tell(self, *_: object) -> None:
+        self._told = True
 
     def __bool__(self) -> bool:
-        return self._event.is_set()
+        return self._told
+
+    def fileno(self) -> int:
+        """Readable once it is time to stop, for select(2)."""
+        return self._pipe
 
     def wait(self, timeout_s: float) -> bool:
         """Sleep; True if it is time to stop."""
-        return self._event.wait(max(0.0, timeout_s))
+        select.select([self], [], [], max(0.0, timeout_s))
+        return self._told
 
 
 def main(config_file: Path | None, *, log_level: str | None) -> int:
@@ -51,6 +66,9 @@ def main(config_file: Path | None, *, log_level: str | None) -> int:
         level=(log_level or settings.service.telemetry.logs.level).upper(),
         format="ts=%(asctime)s level=%(levelname)s %(message)s",
     )
+    # The user's own: a wrong one must not leave programs attached that nobody reads.
+    if settings.receiver.driver_tables:
+        drivers.load(settings.receiver.driver_tables)
     stop = Stop()
     pins = count(settings, stop)
     if pins is None:
@@ -59,7 +77,7 @@ def main(config_file: Path | None, *, log_level: str | None) -> int:
 
     from xpumeter.pipeline import Pipeline  # brings gRPC, and threads: after the capabilities
 
-    with Pipeline(settings, pins) as pipeline:
+    with Pipeline(settings, pins, cgroup_v2=probe.has_cgroup_v2()) as pipeline:
         pipeline.run(stop)
     return 0
 
@@ -98,6 +116,8 @@ def _join(pins: Path, lacking: MissingCapability) -> Pins:
     try:
         found = Pins(pins)
     except NotAttached as nothing:
+        if pins.exists():  # but may not be read: `nothing` says what to do
+            raise
         raise MissingCapability(f"{nothing}, and {lacking}", hint=lacking.hint) from nothing
     _log.info("event=joined hook=%s pins=%s", found.hook, pins)
     return found

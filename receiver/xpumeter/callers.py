@@ -6,7 +6,8 @@ unknown; never on a schedule of its own, and never more than twice a second.
 """
 
 import logging
-from collections.abc import Mapping, Set
+import time
+from collections.abc import Callable, Mapping, Set
 from typing import Protocol
 
 from xpumeter.enrich.cgroups import path_of
@@ -30,19 +31,23 @@ class Runtime(Protocol):
 
 
 class Callers:
-    """Owners of all cgroups that made calls.
+    """Owners of all cgroups that made calls. `clock` is monotonic, in seconds.
 
     Attributes:
         owners: Owner of each caller whose path is known.
         dead: Callers whose cgroup is gone.
         unresolved: Owners that the runtime could still name.
-        ask_at_s: When the runtime is to be asked again (monotonic); None if nobody waits.
+        ask_at_s: When the runtime is to be asked again; None if nobody waits for it.
     """
 
-    def __init__(self, runtime: Runtime | None) -> None:
+    def __init__(
+        self, runtime: Runtime | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._runtime = runtime
+        self._clock = clock
         self._identities: dict[CgroupId, Identity] = {}
         self._records: dict[str, ContainerRecord] = {}
+        self._missed: set[CgroupId] = set()
         self._pause_s = _PAUSE_S
         self._trouble = ""
         self.owners: dict[CgroupId, Owner] = {}
@@ -51,9 +56,9 @@ class Callers:
         self.ask_at_s: float | None = None
 
     def update(
-        self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName], *, now_s: float
+        self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName], *, may_ask: bool = True
     ) -> None:
-        """Take in who called, and ask the runtime if that can help now."""
+        """Take in who called, and ask the runtime if it may be asked and that can help now."""
         self.dead = frozenset(each for each in callers if each in names and names[each].dead)
         new = False
         for cgroup_id in callers - self._identities.keys():
@@ -63,14 +68,18 @@ class Callers:
                 new = True
         if new:
             self._resolve()
-            self._pause_s = _PAUSE_S
-        asks = self.ask_at_s is None or now_s >= self.ask_at_s
-        if self._runtime is not None and self.unresolved and (new or asks):
+        if new and not self._trouble:
+            self._pause_s, self.ask_at_s = _PAUSE_S, None
+        if self._runtime is not None and self.unresolved and may_ask and self._is_time():
             self._ask(self._runtime)
-            self.ask_at_s = now_s + self._pause_s
+            # From the answer on: one that takes seconds must not be asked again at once.
+            self.ask_at_s = self._clock() + self._pause_s
             self._pause_s = min(self._pause_s * 2, _PAUSE_LIMIT_S)
         if self._runtime is None or not self.unresolved:
             self.ask_at_s = None
+
+    def _is_time(self) -> bool:
+        return self.ask_at_s is None or self._clock() >= self.ask_at_s
 
     def _ask(self, runtime: Runtime) -> None:
         try:
@@ -88,6 +97,8 @@ class Callers:
             if record.container_id in wanted or (record.sandbox and record.pod_uid in pods)
         }
         self._records = {**kept, **found}
+        # Gone before it was asked for: the runtime will never know it again.
+        self._missed |= self.dead
         self._resolve()
 
     def _resolve(self) -> None:
@@ -95,7 +106,11 @@ class Callers:
             cgroup_id: owner_of(identity, self._records)
             for cgroup_id, identity in self._identities.items()
         }
-        self.unresolved = frozenset(owner for owner in self.owners.values() if is_unresolved(owner))
+        self.unresolved = frozenset(
+            owner
+            for cgroup_id, owner in self.owners.items()
+            if cgroup_id not in self._missed and is_unresolved(owner)
+        )
 
     def _report(self, trouble: str) -> None:
         """One line when it changes."""

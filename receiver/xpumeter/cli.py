@@ -53,6 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; nobody is left to tell
         return 0
+    except Exception as fault:
+        if options.log_level == "debug":
+            raise
+        print(f"xpumeter: {type(fault).__name__}: {fault}", file=sys.stderr)
+        print("  a fault of xpumeter: please report it with --log-level debug", file=sys.stderr)
+        return XpumeterError.exit_code
 
 
 class _Version(argparse.Action):
@@ -98,7 +104,12 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(command=command)
         return added
 
-    add("run", _run, "read the counts, name them and push them over OTLP, until SIGTERM")
+    add(
+        "run",
+        _run,
+        "attach if that was not done, then name the counts and push them over OTLP, until SIGTERM; "
+        "without --config to OTEL_EXPORTER_OTLP_ENDPOINT, or http://localhost:4317",
+    )
     add("attach", _attach, "put the programs into the kernel, and exit; counting goes on", prints)
     add("detach", _detach, "take everything out of the kernel; the counts end", prints)
     devices = add(
@@ -163,6 +174,8 @@ def _devices(options: argparse.Namespace) -> int:
 
     tables = drivers.load(config.load(options.config).receiver.driver_tables)
     entries = inventory.entries(options.sysfs, tables)
+    if not entries:
+        print(f"xpumeter: no device in {options.sysfs}/class/drm or accel", file=sys.stderr)
     if options.output == "json":
         _print_json(entries)
     else:

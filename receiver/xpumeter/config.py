@@ -48,7 +48,8 @@ class Counting:
     hooks: tuple[Hook, ...] = setting(
         HOOKS,
         tuple(Hook),
-        "Where the programs may attach: the best that works of those named is taken.",
+        "Where the programs may attach: the best that works of those named is taken. This version "
+        "has `fexit`; the others are refused with their reason.",
         key="hook",
     )
     runtime_endpoint: str = setting(
@@ -102,7 +103,9 @@ class OtlpGrpc:
     headers: tuple[tuple[str, str], ...] = setting(
         HEADERS,
         (),
-        "Sent with each batch, such as a token. Never printed.",
+        "Sent with each batch, such as a token. Never printed. The variable has `name=text`, with "
+        "commas between.",
+        variable="OTEL_EXPORTER_OTLP_HEADERS",
         secret=True,
     )
     timeout_s: float = setting(
@@ -173,6 +176,7 @@ class Config:
         return self.exporters.otlp_grpc
 
 
+_TEMPORALITY = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
 _FIXED = "the pipeline is fixed (xpumeter, filter, otlp_grpc): leave this key out"
 _ONLY_GRPC = "the exporter is called otlp_grpc: OTLP over gRPC is what there is"
 _HINTS = {
@@ -192,6 +196,11 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
 
     A key that is left out has its default. ConfigError for the first thing that is wrong.
     """
+    if environ.get(_TEMPORALITY, "cumulative").lower() != "cumulative":
+        raise ConfigError(
+            f"environment variable {_TEMPORALITY}: xpumeter exports cumulative totals only",
+            hint="let a Collector make deltas of them, with its cumulativetodelta processor",
+        )
     if path is None:
         return read_section(Config, None, environ)
     from xpumeter import yaml_nodes  # brings PyYAML

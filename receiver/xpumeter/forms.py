@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import unquote
 
 from xpumeter.hook import Hook
 
@@ -180,24 +181,44 @@ ENDPOINT = text_form(
 )
 
 
+# gRPC keeps the names that begin with grpc- to itself, and those that end in -bin for bytes.
+_HEADER_NAME = r"(?![gG][rR][pP][cC]-)(?!.*-[bB][iI][nN]$)[A-Za-z0-9_.-]+"
+
+
+def _header(name: str, text: str) -> tuple[str, str]:
+    """As it is sent. ValueError never shows the text, which may be a secret."""
+    if not re.fullmatch(_HEADER_NAME, name):
+        raise ValueError(f"{name!r} is no header's name")
+    if not text.isascii() or not text.isprintable():
+        raise ValueError(f"the text of {name!r} is not printable ASCII")
+    return name.lower(), text
+
+
 def _read_headers(node: "Node") -> tuple[tuple[str, str], ...]:
     headers: list[tuple[str, str]] = []
     for name, value in node.entries().items():
-        text = value.text()
-        if not re.fullmatch(_HEADER_NAME, name):
-            raise value.wrong(f"{name!r} is no header's name", hint="not grpc-..., not ...-bin")
-        if not text.isascii() or not text.isprintable():
-            raise value.wrong("expected printable ASCII")  # a secret: the text is not shown
-        headers.append((name.lower(), text))
+        try:
+            headers.append(_header(name, value.text()))
+        except ValueError as fault:
+            raise value.wrong(str(fault), hint="not grpc-..., not ...-bin") from None
     return tuple(headers)
 
 
-# gRPC keeps the names that begin with grpc- to itself, and those that end in -bin for bytes.
-_HEADER_NAME = r"(?![gG][rR][pP][cC]-)(?!.*-[bB][iI][nN]$)[A-Za-z0-9_.-]+"
+def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
+    """`name=text,name=text`, texts percent-encoded: OpenTelemetry's OTEL_EXPORTER_OTLP_HEADERS."""
+    headers: list[tuple[str, str]] = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, separator, value = part.partition("=")
+        if not separator:
+            raise ValueError("expected name=text, with commas between")
+        headers.append(_header(name.strip(), unquote(value.strip())))
+    return tuple(headers)
+
 
 HEADERS: Form[tuple[tuple[str, str], ...]] = Form(
     about="a mapping of names to texts",
     read=_read_headers,
+    parse=_parse_headers,
     show=lambda headers: {name: "(hidden)" for name, _ in headers},
     schema={
         "type": ["object", "null"],

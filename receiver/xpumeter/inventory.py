@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from xpumeter.drivers import Tables
+from xpumeter.errors import HostError
 from xpumeter.model import Device, Kind
 from xpumeter.source import sysfs
 
@@ -31,7 +32,13 @@ HEADER = ("DRIVER", "PCI ID", "ADDRESS", "NODES", "VENDOR", "MODEL", "NUMA", "SE
 
 
 def entries(sysfs_root: Path, tables: Tables) -> list[Entry]:
-    """Every accelerator of the host whose /sys this is. No node is opened, no privilege needed."""
+    """Every accelerator of the host whose /sys this is. No node is opened, no privilege needed.
+
+    Raises:
+        HostError: It is no /sys.
+    """
+    if not (sysfs_root / "class").is_dir():
+        raise HostError(f"{sysfs_root} is no /sys: it has no folder `class`")
     return [_entry(device, tables) for device in sysfs.read_devices(sysfs_root)]
 
 

@@ -358,9 +358,13 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is exported: the state of every series at one moment."""
+    """What is exported: the state of every series at one moment, on two clocks.
+
+    `boot_ns` (CLOCK_BOOTTIME) goes on evenly, whatever is done to the other.
+    """
 
     unix_ns: int
+    boot_ns: int
     series: tuple[Series, ...]
     devices: tuple[KnownDevice, ...]
     unattributed: Mapping[tuple[DeviceId | None, Reason], Point]

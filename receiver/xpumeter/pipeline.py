@@ -7,7 +7,9 @@ never waits for the Collector (the sender has a thread), nor for the runtime bey
 
 import logging
 import math
+import select
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, Self
@@ -22,7 +24,7 @@ from xpumeter.export.messages import Messages
 from xpumeter.export.otlp import Sender
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.forms import AUTO, NONE
-from xpumeter.model import AgentStats, Incarnation, KnownDevice, Reading
+from xpumeter.model import AgentStats, Incarnation, KnownDevice, Reading, Reason
 from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
 from xpumeter.source.pins import Pins
@@ -51,17 +53,27 @@ class Stop(Protocol):
         """It is time to stop."""
         ...
 
+    def fileno(self) -> int:
+        """Readable once it is time, for select(2)."""
+        ...
+
     def wait(self, timeout_s: float) -> bool:
         """Sleep; True if it is time to stop."""
         ...
 
 
 class Pipeline:
-    """Reads, names, exports. Use as a context manager: the last values go out at the end."""
+    """Reads, names, exports. Use as a context manager: the last values go out at the end.
 
-    def __init__(self, config: Config, pins: Pins) -> None:
+    Without `cgroup_v2` nobody is named: on such a host the kernel's ids say nothing of pods.
+    """
+
+    def __init__(self, config: Config, pins: Pins, *, cgroup_v2: bool) -> None:
         self._interval_s = config.receiver.collection_interval_s
         self._pins = pins
+        self._nobody = Reason.UNKNOWN_CGROUP if cgroup_v2 else Reason.CGROUP_V1
+        if not cgroup_v2:
+            _log.warning("event=cgroup_v1 consequence='calls have no owner on this host'")
         self._ring = _open_ring(config)
         self._tables = drivers.load(config.receiver.driver_tables)
         self._runtime = _runtime(config.receiver.runtime_endpoint)
@@ -91,9 +103,11 @@ class Pipeline:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._sender.close(deadline_s=_CLOSE_S)
-        if self._telemetry:
-            self._telemetry.close(deadline_s=_CLOSE_S)
+        # Both at once: a Collector that is away takes the whole deadline of each.
+        with ThreadPoolExecutor(1) as beside:
+            if self._telemetry:
+                beside.submit(self._telemetry.close, deadline_s=_CLOSE_S)
+            self._sender.close(deadline_s=_CLOSE_S)
         if self._ring:
             self._ring.close()
         if self._runtime:
@@ -116,15 +130,16 @@ class Pipeline:
                 self._export()
                 # On the beat, however long a period took; missed beats are left out.
                 next_export_s += self._interval_s * (1 + late_s // self._interval_s)
-        self._export()
+        self._export(may_ask=False)
 
     def _wait(self, stop: Stop, *, until_s: float) -> bool:
         """Sleep; True if a row was opened meanwhile."""
-        timeout_s = until_s - time.monotonic()
-        if self._ring:
-            return bool(self._ring.wait(timeout_s))
-        stop.wait(timeout_s)
-        return False
+        timeout_s = max(0.0, until_s - time.monotonic())
+        if self._ring is None:
+            stop.wait(timeout_s)
+            return False
+        select.select([self._ring.fileno(), stop.fileno()], [], [], timeout_s)
+        return bool(self._ring.take())
 
     def _next_look_s(self) -> float:
         asks_s = self._callers.ask_at_s
@@ -132,30 +147,36 @@ class Pipeline:
             return time.monotonic() + _POLL_S
         return math.inf if asks_s is None else asks_s
 
-    def _look(self) -> Reading:
+    def _look(self, *, may_ask: bool = True) -> Reading:
         """Read the kernel, and learn who and what is new."""
         reading = self._pins.read()
-        self._callers.update(
-            {row.cgroup_id for row in reading.rows}, self._pins.cgroups(), now_s=time.monotonic()
-        )
-        if {row.device for row in reading.rows} - self._devices.keys():
-            bad: list[Path] = []
-            found = sysfs.read_devices(bad=bad)
-            self._bad_sysfs += len(bad)
-            for device in self._pins.devices():
+        callers = {row.cgroup_id for row in reading.rows}
+        self._callers.update(callers, self._pins.cgroups(), may_ask=may_ask)
+        # 0 is what got no number, and never gets a name.
+        if {row.device for row in reading.rows} - self._devices.keys() - {0}:
+            self._meet_devices()
+        return reading
+
+    def _meet_devices(self) -> None:
+        """Learn what is new. What is known stays: after an unplug sysfs has forgotten it."""
+        bad: list[Path] = []
+        found = sysfs.read_devices(bad=bad)
+        self._bad_sysfs += len(bad)
+        for device in self._pins.devices():
+            if device.incarnation not in self._devices:
                 self._devices[device.incarnation] = know(
                     device, found, self._tables.by_driver, self._tables.core.kinds
                 )
-        return reading
 
-    def _export(self) -> None:
-        reading = self._look()
+    def _export(self, *, may_ask: bool = True) -> None:
+        reading = self._look(may_ask=may_ask)
         attribution = attribute(
             reading,
             self._devices,
-            self._callers.owners,
+            self._callers.owners if self._nobody is Reason.UNKNOWN_CGROUP else {},
             self._callers.dead,
             attached_boot_ns=self._pins.meta.attached_boot_ns,
+            nobody=self._nobody,
         )
         unix_ns = time.time_ns()
         snapshot = self._ledger.update(

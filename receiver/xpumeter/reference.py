@@ -77,8 +77,10 @@ def _configuration_table() -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for path, described, default in walk(config.Config):
         written = default if isinstance(default, str) else json.dumps(default)
-        if described.variable:
+        if described.variable and isinstance(default, str):
             written = f"${{env:{described.variable}:-{written}}}"
+        elif described.variable:
+            written = f"${described.variable}"
         yield f"| `{path}` | {described.form.about} | `{written}` | {described.about} |"
 
 

@@ -51,7 +51,7 @@ class Agent:
     ) -> None:
         """Send a snapshot, and wait until it was taken."""
         self._at += 10 * SECOND
-        shown = Snapshot(self._at, all_series, devices, unattributed or {})
+        shown = Snapshot(self._at, self._at, all_series, devices, unattributed or {})
         batch = self.messages.update(shown, delivered=self.sender.delivered)
         self.sender.send(batch)
         if wait:

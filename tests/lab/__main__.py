@@ -94,7 +94,7 @@ def run_vm(short: str) -> int:
     """Boot, say how to use it, and stay until it ends or is stopped."""
     work = vm_folder()
     if vm_runs(work):
-        raise LabError("a VM runs already", hint="stop it: PYTHONPATH=tests python -m lab stop")
+        raise LabError("a VM runs already", hint="stop it: make stop")
     made = prepare.parts()
     kernels = [prepare.kernel(made, metapackage) for metapackage in prepare.metapackages()]
     chosen = [each for each in kernels if each[0].short == short] if short else kernels

@@ -9,9 +9,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from lab.cache import cache_root
+from lab.cache import Cache, cache_root
+from lab.debian import Apt, codename
 from lab.errors import LabError
+from lab.first import IN_DEBIAN, system
+from lab.otelcol import BUILDER_MODULE, go_environment
 from lab.progress import say, step
 
 PACKAGES = (
@@ -25,14 +29,8 @@ PACKAGES = (
 )
 """What must be installed on the host, with reasons.  Everything else is unpacked into the cache."""
 
-DEBIAN = ("12", "13")
-COLD_GIB, WARM_GIB = 6, 1
+COLD_GIB, WARM_GIB = 8, 1  # of which Go's own caches take 3
 MEMORY_GIB = 3  # a guest of 2 GiB, QEMU, a Collector
-
-IN_DEBIAN = (
-    'docker run --rm -it -v "$PWD":/xpumeter -w /xpumeter debian:12 sh -c '
-    "'apt-get update && apt-get install -y git make python3-venv && make demo'"
-)
 
 
 def check_host() -> None:
@@ -43,9 +41,12 @@ def check_host() -> None:
     Raises:
         LabError: this host cannot run the lab; the hint says what to do.
     """
-    failed = [error for check in CHECKS if (error := _said(check))]
-    if failed:
-        raise failed[0]
+    # On another system the rest would speak of things that it has not.
+    failed = _said(_system)
+    for check in CHECKS if failed is None else ():
+        failed = _said(check) or failed
+    if failed is not None:
+        raise failed
 
 
 def _said(check: Callable[[], str]) -> LabError | None:
@@ -58,18 +59,10 @@ def _said(check: Callable[[], str]) -> LabError | None:
 
 
 def _system() -> str:
-    machine = os.uname().machine
-    if machine != "x86_64":
-        raise LabError(f"machine {machine}", hint="the lab runs on x86-64 only")
-    release = Path("/etc/os-release")
-    lines = release.read_text().splitlines() if release.exists() else []
-    told = dict(line.split("=", 1) for line in lines if "=" in line)
-    name, version = (told.get(key, "?").strip('"') for key in ("ID", "VERSION_ID"))
-    if name != "debian" or version not in DEBIAN:
-        raise LabError(
-            f"{name} {version}", hint=f"needs Debian 12 or 13; in a container: {IN_DEBIAN}"
-        )
-    return f"Debian {version}, x86-64"
+    try:
+        return system()
+    except ValueError as error:
+        raise LabError(str(error), hint=f"in a container: {IN_DEBIAN}") from error
 
 
 def _disk() -> str:
@@ -119,13 +112,12 @@ def _packages() -> str:
 
 def _installed(package: str) -> bool:
     argv = ["dpkg-query", "-W", "-f", "${db:Status-Status}", package]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return done.stdout == "installed"
+    return _ran(argv).stdout == "installed"
 
 
 def _apt(argv: list[str]) -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    done = _ran(argv, env=env)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
         raise LabError(
@@ -138,16 +130,52 @@ def _pip() -> str:
     if any(cache_root().glob("site-*")):
         return "pip: nothing to fetch"
     with tempfile.TemporaryDirectory() as into:
-        argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", into]
-        done = subprocess.run(
-            [*argv, "typing-extensions"], capture_output=True, text=True, check=False
-        )
+        # A venv's own pip: Debian's Python has none, and venv is what is asked for.
+        made = _ran([sys.executable, "-m", "venv", f"{into}/venv"])
+        if made.returncode:
+            raise LabError(
+                f"python -m venv fails: {_last(made)}", hint="apt-get install python3-venv"
+            )
+        download = ["-m", "pip", "download", "-q", "--no-deps", "-d", into, "typing-extensions"]
+        done = _ran([f"{into}/venv/bin/python", *download])
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-        raise LabError(
-            f"pip reaches no index: {last}", hint="check pip's index, proxy and python3-venv"
-        )
+        raise LabError(f"pip reaches no index: {_last(done)}", hint="check pip's index and proxy")
     return "pip reaches its index"
 
 
-CHECKS = (_system, _disk, _memory, _null, _packages, _pip)
+def _ran(argv: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, capture_output=True, text=True, check=False, **options)
+
+
+def _last(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[-1] if lines else "no answer"
+
+
+def _mirror() -> str:
+    if any(cache_root().glob("root-*")):
+        return "apt: nothing to fetch"
+    with tempfile.TemporaryDirectory() as into:
+        url = f"{Apt(Cache(cache_root())).mirror}/dists/{codename()}/InRelease"
+        argv = ["/usr/lib/apt/apt-helper", "download-file", url, f"{into}/InRelease"]
+        done = _ran(argv)
+    if done.returncode:
+        raise LabError(f"apt reaches no mirror: {_last(done)}", hint="check /etc/apt and its proxy")
+    return "apt reaches its mirror"
+
+
+def _go() -> str:
+    if "OTELCOL" in os.environ or any(cache_root().glob("collector-*")):
+        return "go: nothing to fetch"
+    found = shutil.which("go")
+    if found is None:
+        return "go: none here, PyPI has one"
+    argv = [found, "list", "-m", f"{BUILDER_MODULE}@latest"]
+    with tempfile.TemporaryDirectory() as empty:
+        done = _ran(argv, cwd=empty, env=go_environment(Path(found)))
+    if done.returncode:
+        raise LabError(f"go reaches no module proxy: {_last(done)}", hint="check `go env GOPROXY`")
+    return "go reaches its module proxy"
+
+
+CHECKS = (_disk, _memory, _null, _packages, _mirror, _pip, _go)

@@ -64,6 +64,12 @@ class Apt:
         self._debs = cache.root / "debs"
         self._updated = False
 
+    @property
+    def mirror(self) -> str:
+        """Address of the suite's archive."""
+        entries = (line.partition(": ") for line in self._sources.splitlines())
+        return next(text.rstrip("/") for name, _, text in entries if name == "Uris")
+
     def closure(self, packages: Sequence[str]) -> tuple[Deb, ...]:
         """The packages and all they depend on, in the suite's newest versions.
 

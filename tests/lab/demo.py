@@ -80,10 +80,10 @@ def _measure(vm: Vm, collector: Collector) -> int:
         agent.stop()
         agent.detach()
 
-    say("\nWhat Prometheus would scrape from the Collector:\n")
-    say(_prometheus(collector.text()))
-    say("\nWhat it says, beside what the workloads counted themselves:\n")
-    say(table.render(HEADER, _rows(samples, work)))
+    print("\nWhat Prometheus would scrape from the Collector:\n")
+    print(_prometheus(collector.text()))
+    print("\nWhat it says, beside what the workloads counted themselves:\n")
+    print(table.render(HEADER, _rows(samples, work)))
     return _verdict(samples, work)
 
 
@@ -139,8 +139,9 @@ def _verdict(samples: Sequence[Sample], work: Work) -> int:
     if nameless := scenario.unattributed(samples):
         wrong.append(f"{nameless} calls without an owner")
     counted, made = sum(found.values()), sum(work.calls.values())
-    say("")
+    print()
     for line in wrong:
-        say(f"  {line}")
-    say(f"{counted} calls counted, {made} made, {'NOT EQUAL' if wrong else 'all named'}")
+        print(f"  {line}")
+    verdict = "NOT EQUAL" if wrong else "all named"
+    print(f"{counted} calls counted, {made} made, {verdict}", flush=True)
     return 1 if wrong else 0

@@ -12,6 +12,7 @@ from lab.cache import Cache, content
 from lab.errors import LabError
 from lab.progress import say
 
+BUILDER_MODULE = "go.opentelemetry.io/collector/cmd/builder"
 PINNED = Path(__file__).parents[2] / "otel-collector"
 
 
@@ -26,19 +27,20 @@ def otelcol(cache: Cache, *, path_env: str = "OTELCOL") -> Path:
         return Path(given).absolute()
     manifest, mod = PINNED / "builder-config.yaml", PINNED / "go.mod"
     go = _go(cache, mod)
-    environment = _environment(go)
+    environment = go_environment(go)
     version = _run([go, "env", "GOVERSION"], environment, Path.cwd()).strip()
 
     def build(into: Path) -> None:
         say(f"  collector: building it with {version}, some minutes, once")
         work = into / "work"
         work.mkdir()
-        builder = f"go.opentelemetry.io/collector/cmd/builder@{_release(manifest)}"
+        builder = f"{BUILDER_MODULE}@{_release(manifest)}"
         _run([go, "install", "-trimpath", builder], environment | {"GOBIN": str(work)}, work)
         # The sources only: the builder's own `go mod tidy` would ask for what the tests of all
         # components need, and would not stay with the pinned modules.
         shutil.copy(manifest, work)
         sources_only = ("--skip-get-modules", "--skip-compilation")
+        environment["TMPDIR"] = str(work)  # where the builder leaves folders behind
         _run([work / "builder", "--config", manifest.name, *sources_only], environment, work)
         for name in ("go.mod", "go.sum"):
             shutil.copy(PINNED / name, work / "build")
@@ -83,7 +85,8 @@ def _go(cache: Cache, mod: Path) -> Path:
     return cache.entry("go", [wanted, os.uname().machine], build) / "go" / "bin" / "go"
 
 
-def _environment(go: Path) -> dict[str, str]:
+def go_environment(go: Path) -> dict[str, str]:
+    """Variables for `go`: the first module proxy alone, no other toolchain, no C."""
     # The proxy only: what it does not have must fail at once, not ask a version control system.
     # And this Go only: it must not fetch another one for itself.
     proxies = _run([go, "env", "GOPROXY"], dict(os.environ), Path.cwd()).strip()

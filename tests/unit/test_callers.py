@@ -23,6 +23,17 @@ NAMED = Owner("ml", "trainer-0", UID, "main", ID)
 UNNAMED = Owner(pod_uid=UID, container_id=ID)
 
 
+class Clock:
+    """Seconds, as the test sets them."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        """As time.monotonic."""
+        return self.now_s
+
+
 class FakeRuntime:
     """Answers with `known`, or not at all while that is None; counts how often it was asked."""
 
@@ -43,7 +54,7 @@ def test_a_new_container_is_named_at_once() -> None:
     runtime = FakeRuntime(RECORD)
     callers = Callers(runtime)
 
-    callers.update({CONTAINER}, NAMES, now_s=0)
+    callers.update({CONTAINER}, NAMES)
 
     assert callers.owners == {CONTAINER: NAMED}
     assert (runtime.asked, callers.ask_at_s) == (1, None)
@@ -51,12 +62,12 @@ def test_a_new_container_is_named_at_once() -> None:
 
 def test_a_known_container_and_a_service_ask_nobody() -> None:
     """At rest the runtime is left alone."""
-    runtime = FakeRuntime(RECORD)
-    callers = Callers(runtime)
-    callers.update({CONTAINER}, NAMES, now_s=0)
+    runtime, clock = FakeRuntime(RECORD), Clock()
+    callers = Callers(runtime, clock=clock)
+    callers.update({CONTAINER}, NAMES)
 
-    callers.update({CONTAINER, SERVICE}, NAMES, now_s=10)
-    callers.update({CONTAINER, SERVICE}, NAMES, now_s=20)
+    for clock.now_s in (10, 20):
+        callers.update({CONTAINER, SERVICE}, NAMES)
 
     assert callers.owners[SERVICE] == Owner(cgroup="/media.service")
     assert runtime.asked == 1
@@ -64,11 +75,12 @@ def test_a_known_container_and_a_service_ask_nobody() -> None:
 
 def test_a_container_that_stays_unknown_is_asked_for_ever_more_rarely() -> None:
     """Two minutes of an unknown container are some ten questions, not one for each look."""
-    runtime = FakeRuntime()
-    callers = Callers(runtime)
+    runtime, clock = FakeRuntime(), Clock()
+    callers = Callers(runtime, clock=clock)
 
     for tenth_s in range(1200):
-        callers.update({CONTAINER}, NAMES, now_s=tenth_s / 10)
+        clock.now_s = tenth_s / 10
+        callers.update({CONTAINER}, NAMES)
 
     assert callers.owners == {CONTAINER: UNNAMED}
     assert callers.unresolved == {UNNAMED}
@@ -77,14 +89,14 @@ def test_a_container_that_stays_unknown_is_asked_for_ever_more_rarely() -> None:
 
 def test_a_name_that_comes_late_is_taken() -> None:
     """The runtime was restarting; the series gets its name when it answers."""
-    runtime = FakeRuntime(RECORD)
+    runtime, clock = FakeRuntime(RECORD), Clock()
     runtime.known = None
-    callers = Callers(runtime)
-    callers.update({CONTAINER}, NAMES, now_s=0)
+    callers = Callers(runtime, clock=clock)
+    callers.update({CONTAINER}, NAMES)
     assert callers.owners == {CONTAINER: UNNAMED}
 
-    runtime.known = (RECORD,)
-    callers.update({CONTAINER}, NAMES, now_s=5)
+    runtime.known, clock.now_s = (RECORD,), 5
+    callers.update({CONTAINER}, NAMES)
 
     assert callers.owners == {CONTAINER: NAMED}
 
@@ -93,11 +105,11 @@ def test_what_was_said_of_a_container_outlives_its_record() -> None:
     """Its pod is deleted; its calls keep their names while another container is asked for."""
     runtime = FakeRuntime(RECORD)
     callers = Callers(runtime)
-    callers.update({CONTAINER}, NAMES, now_s=0)
+    callers.update({CONTAINER}, NAMES)
     runtime.known = ()
     other = {**NAMES, CgroupId(6): CgroupName(CgroupId(6), POD, ID[::-1], False)}
 
-    callers.update({CONTAINER, CgroupId(6)}, other, now_s=1)
+    callers.update({CONTAINER, CgroupId(6)}, other)
 
     assert runtime.asked == 2
     assert callers.owners[CONTAINER] == NAMED
@@ -108,7 +120,7 @@ def test_a_path_that_is_not_whole_names_nobody() -> None:
     callers = Callers(FakeRuntime(RECORD))
     torn = {CONTAINER: NAMES[CONTAINER], POD: NAMES[POD]}
 
-    callers.update({CONTAINER}, torn, now_s=0)
+    callers.update({CONTAINER}, torn)
 
     assert callers.owners == {}
 
@@ -117,7 +129,72 @@ def test_no_runtime_is_a_mode() -> None:
     """Ids are all there is, and nobody is asked for more."""
     callers = Callers(None)
 
-    callers.update({CONTAINER}, NAMES, now_s=0)
+    callers.update({CONTAINER}, NAMES)
 
     assert callers.owners == {CONTAINER: UNNAMED}
     assert callers.ask_at_s is None
+
+
+def test_a_container_that_is_gone_before_it_was_asked_for_is_given_up() -> None:
+    """The runtime will never know it again: one answer is enough, and nobody waits any more."""
+    runtime, clock = FakeRuntime(), Clock()
+    callers = Callers(runtime, clock=clock)
+    gone = {**NAMES, CONTAINER: CgroupName(CONTAINER, POD, ID, True)}
+
+    for clock.now_s in (0, 10, 1000):
+        callers.update({CONTAINER}, gone)
+
+    assert callers.owners == {CONTAINER: UNNAMED}
+    assert callers.unresolved == frozenset()
+    assert (runtime.asked, callers.ask_at_s) == (1, None)
+
+
+class SlowRuntime(FakeRuntime):
+    """Fails after two seconds, as one that hangs."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.known = None
+        self._clock = clock
+
+    def records(self) -> dict[str, ContainerRecord]:
+        """Never."""
+        self._clock.now_s += 2
+        return super().records()
+
+
+def test_a_runtime_that_hangs_does_not_take_the_agent_s_time() -> None:
+    """With a new container each half second most looks must not wait for it."""
+    clock = Clock()
+    runtime = SlowRuntime(clock)
+    callers = Callers(runtime, clock=clock)
+    names = dict(NAMES)
+    for number in range(120):
+        clock.now_s += 0.5
+        one = CgroupId(100 + number)
+        names[one] = CgroupName(one, POD, f"{number:064x}", False)
+        callers.update(set(names) - {ROOT, PODS, POD, SERVICE}, names)
+
+    assert runtime.asked <= 7
+
+
+def test_a_cgroup_that_is_not_spelled_yet_is_looked_at_again() -> None:
+    """The kernel makes the element first and fills it in after: for a moment it has no name."""
+    callers = Callers(None)
+    blank = {**NAMES, CONTAINER: CgroupName(CONTAINER, CgroupId(0), "", False)}
+    callers.update({CONTAINER}, blank)
+    assert callers.owners == {}
+
+    callers.update({CONTAINER}, NAMES)
+
+    assert callers.owners == {CONTAINER: UNNAMED}
+
+
+def test_at_the_end_nobody_is_asked() -> None:
+    """The last look must not wait for a runtime that hangs."""
+    runtime = FakeRuntime(RECORD)
+    callers = Callers(runtime)
+
+    callers.update({CONTAINER}, NAMES, may_ask=False)
+
+    assert runtime.asked == 0

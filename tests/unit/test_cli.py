@@ -50,6 +50,22 @@ def test_devices_of_a_recorded_host(capsys: pytest.CaptureFixture[str]) -> None:
     assert any("0000:00:10.0" in line and "virtio_gpu" in line for line in lines)
 
 
+def test_devices_opens_no_device() -> None:
+    """Not even to ask: whatever is opened is a file of sysfs, of ours, or of Python."""
+    code = (
+        "import sys\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, what: event == 'open' and opened.append(str(what[0])))\n"
+        "from xpumeter import cli\n"
+        "cli.main(['devices'])\n"
+        "print(*(path for path in opened if path.startswith('/dev/')), file=sys.stderr)\n"
+        "print(any('virtio_gpu.yaml' in path for path in opened), file=sys.stderr)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert ended.stderr.splitlines()[-2:] == ["", "True"]
+
+
 def test_devices_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """An array of objects; what is unknown is null."""
     _, out, _ = run(capsys, "devices", "-o", "json", "--sysfs", str(HOSTS / "virtio-qxl-vgem/sys"))
@@ -57,6 +73,42 @@ def test_devices_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     (vgem,) = (each for each in json.loads(out) if each["id"] == "vgem")
     assert vgem["pci_id"] is None
     assert vgem["observable"] == ["alloc", "free", "wait"]
+
+
+def test_a_folder_that_is_no_sysfs_is_said_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Not an empty table."""
+    code, out, errors = run(capsys, "devices", "--sysfs", str(tmp_path))
+
+    assert (code, out) == (69, "")
+    assert errors == f"xpumeter: {tmp_path} is no /sys: it has no folder `class`\n"
+
+
+def test_a_host_without_devices_is_said_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Beside the empty table, where scripts do not read it."""
+    (tmp_path / "class").mkdir()
+
+    code, out, errors = run(capsys, "devices", "-o", "json", "--sysfs", str(tmp_path))
+
+    assert (code, out) == (0, "[]\n")
+    assert errors == f"xpumeter: no device in {tmp_path}/class/drm or accel\n"
+
+
+def test_a_fault_of_ours_is_one_line_and_its_own_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No traceback, unless it is asked for."""
+    monkeypatch.setattr(cli, "_where", lambda _options: 1 / 0)
+
+    code, _, errors = run(capsys, "detach")
+
+    assert code == 70
+    assert errors.startswith("xpumeter: ZeroDivisionError: division by zero\n  a fault of xpumeter")
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["detach", "--log-level", "debug"])
 
 
 def test_a_wrong_configuration_names_its_place(

@@ -46,13 +46,38 @@ def test_the_shipped_file_is_the_defaults_with_every_key() -> None:
 
     written = yaml.safe_load(SHIPPED.read_text())
     lines = SHIPPED.read_text().splitlines()
-    for path, described, _ in walk(Config):
+    for path, described, default in walk(Config):
         value: Any = written
-        for key in path.split("."):
-            value = value[key]
-        place = next(i for i, line in enumerate(lines) if line.strip().startswith(f"{key}:"))
-        assert lines[place - 1].strip().startswith("# "), f"{path} has no comment"
-        assert not described.variable or described.variable in value
+        *sections, key = path.split(".")
+        for section in sections:
+            value = value[section]
+        there = [line.strip().removeprefix("# ").startswith(f"{key}:") for line in lines]
+        assert lines[there.index(True) - 1].strip().startswith("# "), f"{path} has no comment"
+        if described.variable and not isinstance(default, str):
+            # An empty one would stand in the variable's way.
+            assert key not in value
+        else:
+            assert described.variable in value[key] if described.variable else key in value
+
+
+def test_asking_for_delta_is_an_error_that_says_who_can() -> None:
+    """Totals are what the kernel has; a Collector can subtract."""
+    with pytest.raises(ConfigError, match="cumulative totals only") as caught:
+        config.load(None, {"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta"})
+    assert "cumulativetodelta" in caught.value.hint
+
+
+def test_headers_may_come_from_the_environment() -> None:
+    """As OpenTelemetry writes them; what is wrong is named without showing the secret."""
+    variable = "OTEL_EXPORTER_OTLP_HEADERS"
+    found = config.load(None, {variable: "Authorization=Bearer%20s3cret, tenant=a"})
+    assert found.exporter.headers == (("authorization", "Bearer s3cret"), ("tenant", "a"))
+
+    with pytest.raises(ConfigError) as caught:
+        config.load(None, {variable: "s3cret"})
+    assert str(caught.value) == (
+        f"environment variable {variable}: expected name=text, with commas between"
+    )
 
 
 def test_the_environment_stands_in_as_in_the_shipped_file() -> None:
@@ -135,7 +160,8 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text, BEARER="s3cret\n")
     assert str(caught.value).endswith(
-        ":3:30: exporters.otlp_grpc.headers.Authorization: expected printable ASCII"
+        ":3:30: exporters.otlp_grpc.headers.Authorization: "
+        "the text of 'Authorization' is not printable ASCII"
     )
 
 

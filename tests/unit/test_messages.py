@@ -162,6 +162,7 @@ def test_what_has_no_owner_is_on_the_device_and_what_has_no_device_on_the_host()
     """Unattributed calls and the info of a device are on Resources without an owner."""
     shown = Snapshot(
         SECOND,
+        SECOND,
         (),
         devices=(GPU,),
         unattributed={

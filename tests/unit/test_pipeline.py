@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From pins to a Collector in one process: real sockets, a made-up kernel."""
 
+import os
+import select
 import threading
 import time
 from collections.abc import Iterator
 from concurrent import futures
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,18 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metric
 
 from unit.pinned import pin
 from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Receivers
-from xpumeter.model import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
+from xpumeter.model import (
+    CgroupId,
+    CgroupName,
+    Device,
+    DeviceId,
+    DeviceTotal,
+    Incarnation,
+    KernelDevice,
+    Row,
+)
 from xpumeter.pipeline import Pipeline
+from xpumeter.source import sysfs
 from xpumeter.source.pins import Pins
 
 ID = "05b9a3305caeae2f1fa49fbc09456cd8bf5749209bf5a1a315078377f57665be"
@@ -37,6 +50,7 @@ class Collector(metrics_service_pb2_grpc.MetricsServiceServicer):
     def __init__(self) -> None:
         self.points: dict[tuple[str, ...], float] = {}
         self.resources: dict[str, dict[str, str]] = {}
+        self.seen: list[dict[str, str]] = []
 
     def Export(  # noqa: N802 (the name is the protocol's)
         self, request: metrics_service_pb2.ExportMetricsServiceRequest, _context: Any
@@ -46,6 +60,7 @@ class Collector(metrics_service_pb2_grpc.MetricsServiceServicer):
             names = {each.key: each.value.string_value for each in resource.resource.attributes}
             owner = names.get("container.id") or names.get("hw.id") or names.get("service.name", "")
             self.resources[owner] = names
+            self.seen.append(names)
             for scope in resource.scope_metrics:
                 for metric in scope.metrics:
                     for point in (*metric.sum.data_points, *metric.gauge.data_points):
@@ -71,16 +86,25 @@ class Soon:
     """Stops the pipeline after a while."""
 
     def __init__(self, after_s: float) -> None:
-        self._event = threading.Event()
-        self._timer = threading.Timer(after_s, self._event.set)
-        self._timer.start()
+        self._read, write = os.pipe()
+        self._told = False
+        threading.Timer(after_s, self._tell, (write,)).start()
+
+    def _tell(self, write: int) -> None:
+        self._told = True
+        os.close(write)
 
     def __bool__(self) -> bool:
-        return self._event.is_set()
+        return self._told
+
+    def fileno(self) -> int:
+        """As agent.Stop."""
+        return self._read
 
     def wait(self, timeout_s: float) -> bool:
         """As agent.Stop."""
-        return self._event.wait(max(0.0, timeout_s))
+        select.select([self], [], [], max(0.0, timeout_s))
+        return self._told
 
 
 def configured(pins: Path, endpoint: str) -> Config:
@@ -112,7 +136,7 @@ def test_every_call_arrives_under_its_owner_or_its_reason(
         totals=[DeviceTotal(GPU, 16, 0, 0)],
     )
 
-    with Pipeline(configured(folder, endpoint), Pins(folder)) as pipeline:
+    with Pipeline(configured(folder, endpoint), Pins(folder), cgroup_v2=True) as pipeline:
         pipeline.run(Soon(1.5))
 
     calls = {key[1:]: value for key, value in service.points.items() if key[0] == ID}
@@ -136,7 +160,7 @@ def test_what_is_counted_before_the_end_is_in_the_last_batch(
     row = Row(CONTAINER, GPU, SUBMIT, 0, calls=1, time_ns=0, first_boot_ns=1)
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
 
-    with Pipeline(configured(folder, endpoint), Pins(folder)) as pipeline:
+    with Pipeline(configured(folder, endpoint), Pins(folder), cgroup_v2=True) as pipeline:
         pipeline.run(Soon(0))
 
     assert service.points[ID, "xpumeter.calls", "submit"] == 1
@@ -151,8 +175,48 @@ def test_a_kernel_that_lost_a_call_is_reported(
     totals = [DeviceTotal(GPU, 5, 0, 0)]
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES, totals=totals)
 
-    with Pipeline(configured(folder, endpoint), Pins(folder)) as pipeline:
+    with Pipeline(configured(folder, endpoint), Pins(folder), cgroup_v2=True) as pipeline:
         pipeline.run(Soon(0))
 
     assert "event=calls_missing calls=1" in caplog.text
     assert service.points["xpumeter", "xpumeter.call.missing"] == 1
+
+
+def test_without_cgroup_v2_nobody_is_named(
+    tmp_path: Path, collector: tuple[Collector, str]
+) -> None:
+    """There the kernel's ids say nothing of pods: never a wrong name, but the reason."""
+    service, endpoint = collector
+    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
+    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+
+    with Pipeline(configured(folder, endpoint), Pins(folder), cgroup_v2=False) as pipeline:
+        pipeline.run(Soon(0))
+
+    assert service.points["0000:00:10.0", "xpumeter.call.unattributed", "cgroup_v1"] == 4
+    assert ID not in service.resources
+
+
+def test_a_device_that_was_unplugged_keeps_its_names(
+    tmp_path: Path, collector: tuple[Collector, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the next one is met sysfs has forgotten it; its series go on as they are."""
+    card = Device(
+        DeviceId("0000:00:10.0"), ((226, 1),), ("dri/card1",), "x", None, None, "Card", None
+    )
+    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
+    newer = KernelDevice(Incarnation(2), 226, 1, "qxl", "0000:00:14.0")
+    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+    monkeypatch.setattr(sysfs, "read_devices", lambda **_: (card,))
+
+    with Pipeline(configured(folder, collector[1]), Pins(folder), cgroup_v2=True) as pipeline:
+        pipeline.run(Soon(0))
+        monkeypatch.setattr(sysfs, "read_devices", lambda **_: ())
+        rows = [row, replace(row, device=newer.incarnation)]
+        pin(folder, rows=rows, cgroups=CGROUPS, devices=[*DEVICES, newer])
+        pipeline.run(Soon(0))
+
+    assert collector[0].points[ID, "xpumeter.calls", "submit"] == 4
+    models = {each.get("hw.id"): each.get("hw.model") for each in collector[0].seen}
+    assert models["0000:00:10.0"] == "Card"
+    assert models["0000:00:14.0"] is None

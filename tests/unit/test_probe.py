@@ -9,9 +9,7 @@ from xpumeter.errors import DriverNotLoaded, HostError, MissingCapability
 from xpumeter.source import privileges, probe
 from xpumeter.source.privileges import Capability
 
-GOOD = probe.Host(
-    kernel="6.12.1", kernel_btf=True, drm=True, drm_module_btf=True, cgroup_v2=True, missing=()
-)
+GOOD = probe.Host(kernel="6.12.1", kernel_btf=True, drm=True, drm_module_btf=True, missing=())
 MOUNTS = """\
 proc /proc proc rw 0 0
 sysfs /sys sysfs rw 0 0
@@ -55,11 +53,37 @@ def test_a_kernel_without_type_information() -> None:
     assert found.value.exit_code == 69
 
 
-def test_pins_need_a_bpffs(tmp_path: Path) -> None:
-    """An ordinary folder cannot hold them, and the message says how to mount one."""
+@pytest.mark.parametrize(
+    ("pins", "hint"),
+    [
+        ("/sys/fs/bpf/xpumeter", "mount one: mount -t bpf bpf /sys/fs/bpf"),
+        ("/tmp/xpumeter", "let receivers.xpumeter.pins be a folder in /sys/fs/bpf"),
+    ],
+)
+def test_pins_need_a_bpffs(monkeypatch: pytest.MonkeyPatch, pins: str, hint: str) -> None:
+    """An ordinary folder cannot hold them; the usual place is to be mounted, and no other."""
+    monkeypatch.setattr(probe, "is_bpffs", lambda _path: False)
+
     with pytest.raises(HostError, match="is not in a BPF file system") as found:
-        probe.require_attachable(GOOD, tmp_path / "xpumeter")
-    assert found.value.hint == f"mount one: mount -t bpf bpf {tmp_path}"
+        probe.require_attachable(GOOD, Path(pins))
+    assert found.value.hint == hint
+
+
+def test_a_name_with_a_dot_is_refused_before_the_kernel_does() -> None:
+    """The kernel would say `Operation not permitted`, which helps nobody."""
+    with pytest.raises(
+        HostError, match=r"^/sys/fs/bpf/x\.1: a BPF file system takes no names with"
+    ):
+        probe.require_attachable(GOOD, Path("/sys/fs/bpf/x.1"))
+
+
+def test_a_hybrid_host_has_not_cgroup_v2_alone(tmp_path: Path) -> None:
+    """Its v2 tree is mounted elsewhere, and pods may not be in it."""
+    (tmp_path / "sys/fs/cgroup/unified").mkdir(parents=True)
+    assert not probe.has_cgroup_v2(tmp_path)
+
+    (tmp_path / "sys/fs/cgroup/cgroup.controllers").touch()
+    assert probe.has_cgroup_v2(tmp_path)
 
 
 def test_a_driver_that_is_not_loaded_may_come_later(monkeypatch: pytest.MonkeyPatch) -> None:

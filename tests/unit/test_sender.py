@@ -164,6 +164,22 @@ def test_what_is_refused_for_good_is_not_tried_again(
         until(lambda: sender.delivered == 2)
 
 
+def test_a_fault_of_ours_does_not_end_the_exports(
+    collector: FakeCollector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread lives on: the batch failed, it is said, and the next one arrives."""
+    with sending(collector.endpoint) as sender:
+        with monkeypatch.context() as broken:
+            broken.setattr(sender, "_read", lambda _answer: 1 / 0)
+            sender.send(batch(1))
+            until(lambda: sender.failures == 1)
+        sender.send(batch(2))
+        until(lambda: sender.delivered == 2)
+
+    assert "state=FAULT reason=" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_partial_success_is_read(
     collector: FakeCollector, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -181,3 +181,31 @@ def test_what_waits_for_a_dead_collector_is_bounded() -> None:
 
     assert len(found) == 4096 + 100
     assert {dict(key)["process.linux.cgroup"] for key in found} >= {"/8999", "/8900", "/4900"}
+
+
+@pytest.mark.parametrize("step_s", [-3600, 3600])
+def test_a_step_of_the_clock_moves_no_end(step_s: int) -> None:
+    """A minute of linger is a minute, whatever NTP does to the host's time in it."""
+    messages = new(linger_s=60)
+    ended = series(ended=True)
+    messages.update(snapshot(ended, at=9000 * SECOND, boot=100 * SECOND), delivered=0)
+    stepped = (9030 + step_s) * SECOND
+
+    early = messages.update(snapshot(ended, at=stepped, boot=130 * SECOND), delivered=1)
+    late = messages.update(
+        snapshot(ended, at=stepped + 35 * SECOND, boot=165 * SECOND), delivered=2
+    )
+
+    assert only(early).as_int == 7
+    assert only(early).time_unix_nano == stepped
+    assert is_marker(only(late))
+
+
+def test_a_small_step_back_holds_the_time() -> None:
+    """A Collector drops a point that is older than the last one it took."""
+    messages = new()
+    messages.update(snapshot(series(), at=100 * SECOND), delivered=0)
+
+    held = messages.update(snapshot(series(), at=99 * SECOND), delivered=1)
+
+    assert only(held).time_unix_nano == 100 * SECOND

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 
 from fake_collector import TAKEN, FakeCollector, refuse, serving, until
 from otlp_samples import attributes
@@ -116,6 +117,21 @@ def test_a_collector_that_is_away_is_one_line(
     one.close(deadline_s=5)
 
     assert [line.split("state=")[1] for line in caplog.messages] == ["failing", "OK"]
+
+
+def test_what_the_environment_says_to_other_exporters_is_not_taken(
+    collector: FakeCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the agent's metrics would go another way, or mean something else, than the counts."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")
+    one = telemetry(collector)
+    one.close(deadline_s=5)
+    until(lambda: bool(collector.taken))
+
+    scope = collector.taken[0].resource_metrics[0].scope_metrics[0]
+    temporalities = {metric.sum.aggregation_temporality for metric in scope.metrics}
+    assert temporalities == {AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE}
 
 
 def test_closing_ends_within_its_deadline(caplog: pytest.LogCaptureFixture) -> None:

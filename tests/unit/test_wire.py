@@ -35,13 +35,16 @@ def test_a_row_that_an_iterator_shows_twice_is_one_row() -> None:
     assert wire.decode_rows(pack_rows([early, late])) == (late,)
 
 
-def test_a_name_keeps_bytes_that_are_no_text() -> None:
-    """A cgroup may be called anything but a slash; nothing of it is lost, nothing raises."""
+def test_a_name_that_is_no_text_is_spelled() -> None:
+    """A cgroup may be called anything but a slash; what leaves the host must be UTF-8."""
     name = CgroupName(
         CgroupId(9), CgroupId(1), b"\xff\xfe-pod".decode(errors="surrogateescape"), True
     )
 
-    assert wire.decode_cgroups(pack_cgroups([name])) == {CgroupId(9): name}
+    (read,) = wire.decode_cgroups(pack_cgroups([name])).values()
+
+    assert read.name == r"\xff\xfe-pod"
+    assert read.name.encode()
 
 
 def test_a_node_number_is_the_kernel_s_own() -> None:

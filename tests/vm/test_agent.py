@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lab import scenario
-from lab.agent import Agent
+from lab.agent import PID, Agent
 from lab.collector import Collector, Sample
-from lab.pods import PodSpec, run_pods, workload
+from lab.pods import PodSpec, remove_pods, run_pods, workload
 from lab.scenario import Key, Work
 from lab.vm import QXL, VIRTIO_GPU, Vm
 
@@ -56,7 +56,9 @@ def run(
         agent.attach()
         try:
             agent.start()
-            yield Counted(agent, collector, scenario.do_work(vm))
+            work = scenario.do_work(vm)
+            yield Counted(agent, collector, work)
+            remove_pods(vm, *work.pods)
             agent.stop()
         finally:
             agent.detach()
@@ -122,6 +124,14 @@ def test_the_agent_has_no_capability_and_wakes_on_events(run: Counted) -> None:
     assert "event=no_ring" not in run.agent.log
 
 
+def test_no_device_node_is_ever_opened(run: Counted, vm: Vm) -> None:
+    """An open node would keep a driver from being unbound, and could wake a device."""
+    files = vm.run(f"ls -l /proc/$(cat {PID})/fd").output
+
+    assert "socket:" in files
+    assert "/dev/dri" not in files
+
+
 def test_the_agent_finds_no_call_missing(run: Counted) -> None:
     """It compares rows and totals itself, and says so on its own Resource."""
     run.until(lambda now: any(each.name == "xpumeter_call_missing" for each in now))
@@ -185,13 +195,14 @@ def test_a_killed_agent_loses_nothing(run: Counted, vm: Vm) -> None:
     """The kernel counts on; the next agent has every call, and all names."""
     spec = PodSpec("ml", "survivor", (workload("/dev/dri/card0", "alloc=5", "free=5", "other=1"),))
     again = replace(spec, name="meanwhile")
-    run_pods(vm, spec)
+    pods = run_pods(vm, spec)
     assert run.until(lambda now: bool(calls_of(now, "survivor")))
 
     run.agent.kill()
-    run_pods(vm, again)
+    pods += run_pods(vm, again)
     run.agent.start()
     samples = run.until(lambda now: len(calls_of(now, "meanwhile")) == 3)
+    remove_pods(vm, *pods)
 
     for name in ("survivor", "meanwhile"):
         assert sorted(calls_of(samples, name).values()) == [1, 5, 5]

@@ -34,6 +34,7 @@ def attribute(
     dead: Set[CgroupId],
     *,
     attached_boot_ns: int = 0,
+    nobody: Reason = Reason.UNKNOWN_CGROUP,
 ) -> Attribution:
     """Say whose calls these were.
 
@@ -43,7 +44,8 @@ def attribute(
 
     Rows add up when they mean the same: two incarnations of one device, two cgroups of one
     container, two call numbers of one kind. What found no row has no first call of its own:
-    `attached_boot_ns` (CLOCK_BOOTTIME), when counting began, stands in for it.
+    `attached_boot_ns` (CLOCK_BOOTTIME), when counting began, stands in for it. `nobody` is the
+    reason of a call whose cgroup has no owner.
     """
     usages: dict[tuple[Owner, DeviceId], _Sums] = {}
     rest: dict[tuple[DeviceId | None, Reason], _Sums] = {}
@@ -60,7 +62,7 @@ def attribute(
             if device is None:
                 place = rest.setdefault((None, Reason.UNKNOWN_DEVICE), {}), {}
             elif owner is None:
-                key = (device.device_id, Reason.UNKNOWN_CGROUP)
+                key = (device.device_id, nobody)
                 place = rest.setdefault(key, {}), {}
             else:
                 place = usages.setdefault((owner, device.device_id), {}), device.kinds

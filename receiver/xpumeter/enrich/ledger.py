@@ -59,6 +59,7 @@ class Ledger:
         self._starts.forget_all_but(attribution)
         return Snapshot(
             unix_ns=unix_ns,
+            boot_ns=unix_ns - boot_to_unix_ns,
             series=tuple(series.values()),
             devices=tuple(attribution.devices.values()),
             unattributed=self._unattributed,

@@ -32,6 +32,9 @@ LIMIT_BYTES = 3 << 20
 LINGER_S = 60.0
 """From the end of a container to its markers: a scrape once a minute still sees the last value."""
 
+_HOLD_NS = 60 * 10**9
+"""The largest step back of the clock that is waited for."""
+
 _HELD = 4096
 """Resources that are gone and not delivered yet, kept for a Collector that is away."""
 
@@ -70,6 +73,7 @@ class _Moment:
     seq: int
     delivered: int
     unix_ns: int
+    boot_ns: int
     linger_ns: int
 
 
@@ -77,14 +81,14 @@ class _Moment:
 class _Series:
     """One point from batch to batch.
 
-    `since` is the first batch that had this value or this marker; `ended_unix_ns` when the end was
+    `since` is the first batch that had this value or this marker; `ended_boot_ns` when the end was
     seen first.
     """
 
     point: Point | None = None
     state: _State = _State.DONE
     since: int = 0
-    ended_unix_ns: int | None = None
+    ended_boot_ns: int | None = None
     message: NumberDataPoint | None = None
 
     def advance(self, seen: _Seen | None, now: _Moment) -> None:
@@ -93,14 +97,14 @@ class _Series:
         if seen is not None and (changed or not seen.ended):
             if changed or self.state is not _State.LIVE:
                 self.since = now.seq
-            self.point, self.state, self.ended_unix_ns = seen.point, _State.LIVE, None
+            self.point, self.state, self.ended_boot_ns = seen.point, _State.LIVE, None
         if seen is not None and not seen.ended:
             return
-        if seen is not None and self.ended_unix_ns is None:
-            self.ended_unix_ns = now.unix_ns
+        if seen is not None and self.ended_boot_ns is None:
+            self.ended_boot_ns = now.boot_ns
         # One that got another name never waits, not even until it was delivered: its calls are in
         # the other series by now.
-        renamed = self.ended_unix_ns is None
+        renamed = self.ended_boot_ns is None
         delivered = now.delivered >= self.since
         if self.state is _State.MARKED and delivered:
             self.state = _State.DONE
@@ -108,7 +112,7 @@ class _Series:
             self.state, self.since = _State.MARKED, now.seq
 
     def _lingered(self, now: _Moment) -> bool:
-        return now.unix_ns - (self.ended_unix_ns or 0) >= now.linger_ns
+        return now.boot_ns - (self.ended_boot_ns or 0) >= now.linger_ns
 
 
 class _Resource:
@@ -204,8 +208,9 @@ class Messages:
     """Turns snapshots into batches, and remembers what the next one has to say.
 
     `host` are the attributes of every Resource (`host.name`, ...). Equal Resources are one: their
-    values add up. A clock that steps back holds the time still until it has caught up, since a
-    Collector drops a point that is older than the last.
+    values add up. A clock that steps back a little holds the time still until it has caught up,
+    since a Collector drops a point that is older than the last. A large step is taken over: what
+    was sent in the future would be wrong for as long as it reaches.
     """
 
     def __init__(
@@ -230,8 +235,9 @@ class Messages:
         A batch has every series, so that the newest stands for all before it.
         """
         self._seq += 1
-        self._unix_ns = max(self._unix_ns, snapshot.unix_ns)
-        now = _Moment(self._seq, delivered, self._unix_ns, self._linger_ns)
+        if not self._unix_ns - _HOLD_NS < snapshot.unix_ns < self._unix_ns:
+            self._unix_ns = snapshot.unix_ns
+        now = _Moment(self._seq, delivered, self._unix_ns, snapshot.boot_ns, self._linger_ns)
         seen: dict[Attributes, dict[PointKey, _Seen]] = {}
         for resource, key, point, ended in self._naming.points(snapshot):
             one = _Seen(point, ended)

@@ -48,6 +48,14 @@ _PAUSE_LIMIT_S = 30.0
 _OK = "OK"
 
 
+NO_COMPRESSION = grpc.Compression.NoCompression
+
+
+def credentials() -> grpc.ChannelCredentials:
+    """TLS with the roots that gRPC trusts."""
+    return grpc.ssl_channel_credentials()
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where gRPC connects to: its name for the address, and whether it speaks TLS."""
@@ -108,7 +116,7 @@ class Sender:
         target = Target.parse(endpoint)
         options = [("grpc.max_reconnect_backoff_ms", 10_000)]  # gRPC's own is two minutes
         self._channel = (
-            grpc.secure_channel(target.address, grpc.ssl_channel_credentials(), options)
+            grpc.secure_channel(target.address, credentials(), options)
             if target.secure
             else grpc.insecure_channel(target.address, options)
         )
@@ -157,6 +165,9 @@ class Sender:
             except ExportError as error:
                 self.failures += 1
                 _log.debug("event=batch_failed batch=%d reason=%s", batch.seq, error)
+            except Exception as error:  # a fault of ours must not end the exports for good
+                self.failures += 1
+                self._report("FAULT", repr(error))
             else:
                 self.delivered = batch.seq
                 if batch.parts and self.rejected == rejected:

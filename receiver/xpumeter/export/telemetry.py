@@ -14,15 +14,21 @@ from typing import Any
 
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
-from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
+from opentelemetry.sdk.metrics import (
+    AlwaysOffExemplarFilter,
+    MeterProvider,
+    ObservableCounter,
+    ObservableUpDownCounter,
+)
 from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
     MetricExportResult,
     MetricsData,
     PeriodicExportingMetricReader,
 )
 from opentelemetry.sdk.resources import Resource
 
-from xpumeter.export import catalog
+from xpumeter.export import catalog, otlp
 from xpumeter.export.otlp import Target
 from xpumeter.model import AgentStats
 
@@ -77,11 +83,19 @@ class _Exporter(OTLPMetricExporter):
     def __init__(self, endpoint: str, headers: Mapping[str, str], timeout_s: float) -> None:
         target = Target.parse(endpoint)
         address = target.address if target.address.startswith("unix:") else f"//{target.address}"
+        # All said aloud: what is left out the base class takes from OTEL_* variables, and then the
+        # agent's own metrics would arrive where the counts do not.
         super().__init__(
             endpoint=address,
             insecure=not target.secure,
+            credentials=otlp.credentials() if target.secure else None,
             headers={name.lower(): value for name, value in headers.items()},
             timeout=timeout_s,
+            compression=otlp.NO_COMPRESSION,
+            preferred_temporality={
+                ObservableCounter: AggregationTemporality.CUMULATIVE,
+                ObservableUpDownCounter: AggregationTemporality.CUMULATIVE,
+            },
         )
         self._url = endpoint
         self._failing = False

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts the programs into the kernel and keeps them there: load, attach, pin. And takes them out.
 
-The pins are built in a new folder and published by rename, under a lock, so that nobody ever sees
-half of them. What is attached outlives this process.
+What is attached outlives this process.
 """
 
-import fcntl
 import hashlib
 import os
-import re
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from xpumeter.errors import HostError, NotAttached
 from xpumeter.hook import Hook
-from xpumeter.source import hooks, layout, libbpf, probe
+from xpumeter.source import folder, hooks, layout, libbpf, probe
 
 _LOG_LINES = 6
 _PUBLIC, _PRIVATE = 0o444, 0o600
@@ -59,9 +55,10 @@ def attach(object_file: Path, pins: Path, wanted: Sequence[Hook]) -> Attached:
     probe.require_attachable(probe.look(), pins)
     image = object_file.read_bytes()
     sha256 = hashlib.sha256(image).digest()
-    with _lock(pins.parent):
-        if pins.exists():
+    with folder.locked(pins):
+        if (pins / folder.META).exists():
             return _kept(pins, sha256)
+        folder.remove(pins)  # what a killed attach or detach left
         refused: list[tuple[Hook, str]] = []
         log: list[str] = []
         for plan in hooks.PLANS:
@@ -90,7 +87,7 @@ def attach(object_file: Path, pins: Path, wanted: Sequence[Hook]) -> Attached:
 
 
 def _kept(pins: Path, sha256: bytes) -> Attached:
-    meta = read_meta(pins)
+    meta = folder.read_meta(pins)
     hook = hooks.named(meta.hook)
     if hook is None:
         raise NotAttached(
@@ -98,32 +95,6 @@ def _kept(pins: Path, sha256: bytes) -> Attached:
             hint="end its counts with `xpumeter detach`, then attach",
         )
     return Attached(hook, False, meta.object_sha256 == sha256)
-
-
-def read_meta(pins: Path) -> layout.Meta:
-    """What these pins are.
-
-    Raises:
-        NotAttached: There are none, they cannot be read, or they are of another layout.
-    """
-    try:
-        meta = layout.decode_meta((pins / "meta").read_bytes())
-    except FileNotFoundError:
-        raise NotAttached(
-            f"nothing is attached at {pins}", hint="run `xpumeter attach` as root"
-        ) from None
-    except OSError as error:
-        raise NotAttached(
-            f"{pins} cannot be read: {error.strerror}",
-            hint="give this user the right to enter the folder and to read its files",
-        ) from error
-    if meta is None or meta.layout != layout.LAYOUT:
-        found = meta.layout if meta else "none"
-        raise NotAttached(
-            f"{pins} has layout {found}, this version reads {layout.LAYOUT}",
-            hint="end its counts with `xpumeter detach`, then attach",
-        )
-    return meta
 
 
 def _attach(loaded: libbpf.Object, plan: hooks.Plan, sha256: bytes, pins: Path) -> None:
@@ -140,25 +111,18 @@ def _attach(loaded: libbpf.Object, plan: hooks.Plan, sha256: bytes, pins: Path) 
     )
     loaded.write("meta", meta.pack())
     links = [loaded.attach(program) for program in plan.attach]
-    # bpffs takes no names with a dot.
-    building = pins.with_name(f"{pins.name}_new_{os.getpid()}")
-    building.mkdir(mode=0o755)
-    try:
+    with folder.building(pins) as place:
         for link in links:
-            link.pin(building / f"link_{link.name}")
+            link.pin(place / f"link_{link.name}")
         for program in sorted(plan.programs):
-            loaded.pin_program(program, building / f"prog_{program}")
+            loaded.pin_program(program, place / f"prog_{program}")
         for name in hooks.MAPS:
-            loaded.pin_map(name, building / f"map_{name}")
-        for pin in building.iterdir():
+            loaded.pin_map(name, place / f"map_{name}")
+        for pin in place.iterdir():
             pin.chmod(_PRIVATE)
         for name in hooks.READERS:
-            loaded.attach_reader(f"read_{name}", name).pin(building / name)
-            (building / name).chmod(_PUBLIC)
-        building.rename(pins)
-    except OSError:
-        _remove(building)
-        raise
+            loaded.attach_reader(f"read_{name}", name).pin(place / name)
+            (place / name).chmod(_PUBLIC)
 
 
 def detach(pins: Path) -> tuple[str, ...]:
@@ -168,42 +132,16 @@ def detach(pins: Path) -> tuple[str, ...]:
         NotAttached: There is nothing.
         HostError: It may not be removed.
     """
-    leftovers = re.compile(re.escape(pins.name) + r"(_new_\d+)?")
     try:
-        folders = [path for path in pins.parent.iterdir() if leftovers.fullmatch(path.name)]
-        removed: list[str] = []
-        with _lock(pins.parent):
-            for folder in folders:
-                removed += _remove(folder)
-    except FileNotFoundError:
-        removed = []
-    except PermissionError as error:
+        with folder.locked(pins):
+            removed = folder.remove(pins)
+    except OSError as error:
         raise HostError(
             f"{pins} may not be removed: {error.strerror}", hint="run as root"
         ) from error
     if not removed:
         raise NotAttached(f"nothing is attached at {pins}")
-    return tuple(sorted(removed))
-
-
-def _remove(folder: Path) -> list[str]:
-    """Names of what was in it."""
-    names = [pin.name for pin in folder.iterdir()]
-    for name in names:
-        (folder / name).unlink()
-    folder.rmdir()
-    return names
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """One at a time. The folder itself is locked: bpffs holds no ordinary files."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+    return tuple(removed)
 
 
 def _reason(error: OSError, log: Sequence[str]) -> str:

@@ -37,7 +37,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "bpf_obj_pin": (c.c_int, c.c_int, c.c_char_p),
     "bpf_obj_get": (c.c_int, c.c_char_p),
     "ring_buffer__new": (c.c_void_p, c.c_int, _SampleCallback, c.c_void_p, c.c_void_p),
-    "ring_buffer__poll": (c.c_int, c.c_void_p, c.c_int),
+    "ring_buffer__epoll_fd": (c.c_int, c.c_void_p),
+    "ring_buffer__consume": (c.c_int, c.c_void_p),
     "ring_buffer__free": (None, c.c_void_p),
 }
 
@@ -203,18 +204,18 @@ class Object:
 
 
 class RingReader:
-    """A pinned ring buffer; calls `take` with each record's bytes.
+    """A pinned ring buffer; calls `took` with each record's bytes.
 
     Raises:
         OSError: EPERM where bpf(2) is refused (a container's seccomp profile); ENOENT without pin.
     """
 
-    def __init__(self, path: Path, take: Callable[[bytes], None]) -> None:
+    def __init__(self, path: Path, took: Callable[[bytes], None]) -> None:
         self._library, _ = _library()
         self._fd = _checked(self._library.bpf_obj_get(os.fsencode(path)), f"open {path}")
 
         def sample(_context: int | None, data: int, size: int) -> int:
-            take(c.string_at(data, size))
+            took(c.string_at(data, size))
             return 0
 
         self._callback = _SampleCallback(sample)  # must outlive the ring
@@ -225,10 +226,13 @@ class RingReader:
             os.close(self._fd)
             raise
 
-    def poll(self, timeout_s: float) -> int:
-        """Wait for records; how many were taken. 0 at the time-out and on a signal."""
-        taken: int = self._library.ring_buffer__poll(self._ring, max(0, round(timeout_s * 1000)))
-        return max(taken, 0)
+    def fileno(self) -> int:
+        """Readable while there are records, for select(2)."""
+        return _checked(self._library.ring_buffer__epoll_fd(self._ring), "ring")
+
+    def take(self) -> None:
+        """Hand over the records that are there; never waits."""
+        self._library.ring_buffer__consume(self._ring)
 
     def close(self) -> None:
         """Let go of the ring."""

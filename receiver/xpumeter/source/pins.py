@@ -9,7 +9,8 @@ from pathlib import Path
 
 from xpumeter.errors import NotAttached
 from xpumeter.model import CgroupId, CgroupName, KernelDevice, Reading
-from xpumeter.source import attach, hooks, wire
+from xpumeter.source import hooks, wire
+from xpumeter.source.folder import read_meta
 
 
 class Pins:
@@ -24,7 +25,7 @@ class Pins:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.meta = attach.read_meta(folder)
+        self.meta = read_meta(folder)
 
     @property
     def hook(self) -> str:
@@ -46,7 +47,7 @@ class Pins:
         Raises:
             NotAttached: The pins are gone, or are those of another attach by now.
         """
-        if attach.read_meta(self._folder).attach_id != self.meta.attach_id:
+        if read_meta(self._folder).attach_id != self.meta.attach_id:
             raise NotAttached(
                 f"{self._folder} was attached anew: these are other counts",
                 hint="restart the agent",

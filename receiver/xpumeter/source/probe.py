@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xpumeter.errors import DriverNotLoaded, HostError, MissingCapability
+from xpumeter.hook import PINS
 from xpumeter.source import privileges
 from xpumeter.source.privileges import Capability
 
@@ -18,7 +19,6 @@ class Host(NamedTuple):
         kernel_btf: The kernel brings its own type information.
         drm: `drm` is there, as a module or built in.
         drm_module_btf: It is a module with type information.
-        cgroup_v2: The v2 hierarchy is the only one, at /sys/fs/cgroup.
         missing: Names of the capabilities that attaching needs and this process lacks.
     """
 
@@ -26,7 +26,6 @@ class Host(NamedTuple):
     kernel_btf: bool
     drm: bool
     drm_module_btf: bool
-    cgroup_v2: bool
     missing: tuple[str, ...]
 
 
@@ -42,9 +41,13 @@ def look(root: Path = Path("/")) -> Host:
         kernel_btf=(root / "sys/kernel/btf/vmlinux").exists(),
         drm=(root / "sys/class/drm").exists(),
         drm_module_btf=module_btf,
-        cgroup_v2=(root / "sys/fs/cgroup/cgroup.controllers").exists(),
         missing=privileges.missing(tuple(wanted), proc=root / "proc"),
     )
+
+
+def has_cgroup_v2(root: Path = Path("/")) -> bool:
+    """Whether the v2 hierarchy is the only one: else its ids and names say nothing of pods."""
+    return (root / "sys/fs/cgroup/cgroup.controllers").exists()
 
 
 def is_bpffs(path: Path, *, mounts: Path = Path("/proc/self/mounts")) -> bool:
@@ -77,10 +80,18 @@ def require_attachable(host: Host, pins: Path) -> None:
             hint="xpumeter needs a kernel built with CONFIG_DEBUG_INFO_BTF, as distributions build "
             "them since 6.1",
         )
+    if "." in pins.name:
+        raise HostError(
+            f"{pins}: a BPF file system takes no names with a dot",
+            hint="choose another name in receivers.xpumeter.pins",
+        )
     if not is_bpffs(pins.parent):
+        usual = pins.parent == PINS.parent
         raise HostError(
             f"{pins.parent} is not in a BPF file system",
-            hint=f"mount one: mount -t bpf bpf {pins.parent}",
+            hint=f"mount one: mount -t bpf bpf {PINS.parent}"
+            if usual
+            else f"let receivers.xpumeter.pins be a folder in {PINS.parent}",
         )
     if not host.drm:
         raise DriverNotLoaded(

@@ -21,18 +21,22 @@ class Ring:
     def __init__(self, pins: Path) -> None:
         self.bad_records = 0
         self._events: list[CallEvent] = []
-        self._reader = libbpf.RingReader(pins / "map_events", self._take)
+        self._reader = libbpf.RingReader(pins / "map_events", self._took)
 
-    def _take(self, data: bytes) -> None:
+    def _took(self, data: bytes) -> None:
         event = wire.decode_event(data)
         if event is None:
             self.bad_records += 1
         else:
             self._events.append(event)
 
-    def wait(self, timeout_s: float) -> tuple[CallEvent, ...]:
-        """Sleep until a row is opened, a signal comes or the time is over; the new events."""
-        self._reader.poll(timeout_s)
+    def fileno(self) -> int:
+        """Readable while there are events, for select(2)."""
+        return self._reader.fileno()
+
+    def take(self) -> tuple[CallEvent, ...]:
+        """The events since the last time; never waits."""
+        self._reader.take()
         events, self._events = tuple(self._events), []
         return events
 

@@ -32,9 +32,9 @@ def _records(record: struct.Struct, data: bytes) -> Iterator[tuple[int, ...]]:
 
 
 def _text(raw: int | bytes) -> str:
-    """A C string; a name that is not UTF-8 keeps its bytes as surrogates, never an error."""
+    """A C string. Bytes that are no UTF-8 are escaped, as systemd does: OTLP takes text only."""
     assert isinstance(raw, bytes)  # noqa: S101 (struct gives bytes for `s`)
-    return raw.partition(b"\0")[0].decode(errors="surrogateescape")
+    return raw.partition(b"\0")[0].decode(errors="backslashreplace")
 
 
 def decode_rows(data: bytes) -> tuple[Row, ...]:

@@ -30,7 +30,9 @@ if [ "$lab_containerd" = 0 ]; then echo up > /vm/ready; else start_containerd & 
 until port=$(ls /dev/vport*p1 2> /dev/null); do usleep 20000; done
 while read -r id; do
 	# shellcheck disable=SC2016 # the job's shell expands them
+	# A signal to the group is for the command: this shell lives on to say how it ended.
 	setsid sh -c '
+		trap : TERM INT
 		cd "/vm/jobs/$0" && echo $$ > pid
 		sh ./command > output 2>&1 < /dev/null
 		echo $? > rc.new

@@ -145,10 +145,14 @@ def ended(runtime: Runtime, container: dict[str, Any]) -> dict[str, Any]:
 
 
 def remove(runtime: Runtime, pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod, which is gone."""
+    """The pod, which is gone, and may have been before."""
     request = cri.PodSandboxRequest(pod_sandbox_id=pod["sandbox"])
-    runtime.call("StopPodSandbox", request)
-    runtime.call("RemovePodSandbox", request)
+    try:
+        runtime.call("StopPodSandbox", request)
+        runtime.call("RemovePodSandbox", request)
+    except grpc.RpcError as error:
+        if error.code() is not grpc.StatusCode.NOT_FOUND:
+            raise
     return pod
 
 
