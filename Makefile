@@ -2,6 +2,7 @@
 # make demo                    the whole way once, on real parts: pods, kernel, Collector, Prometheus
 # make test [TESTS=...]        every test; fails where a layer cannot run
 # make unit                    the tests that need no VM and no Collector
+# make test-long               5,000 examples for each property and history; docs/evidence.md
 # make check                   linters and types; make format mends what can be mended
 # make venv                    xpumeter in .venv, with everything for development
 # make vm                      a VM to try things in, until Ctrl-C or make stop
@@ -15,7 +16,7 @@ LAYERS := layout,collector,vm
 export JOB
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help demo test unit check format venv host lab vm job stop docs lock clean
+.PHONY: help demo test unit test-long check format venv host lab vm job stop docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -61,6 +62,10 @@ test: lab
 
 unit: bpf
 	$(BIN)/python -m pytest tests/unit
+
+test-long: bpf
+	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -q -k "not nothing" \
+		$$(grep -l hypothesis tests/unit/*.py)
 
 check: venv
 	$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from xpumeter import config, data_files, drivers
 from xpumeter.config import Config
-from xpumeter.errors import DriverNotLoaded, MissingCapability, NotAttached
+from xpumeter.errors import DriverNotLoaded, MissingCapability, NotAttached, PinsUnusable
 from xpumeter.source import attach, privileges, probe
 from xpumeter.source.pins import Pins
 
@@ -115,9 +115,9 @@ def _join(pins: Path, lacking: MissingCapability) -> Pins:
     """What somebody else attached, which takes no capability."""
     try:
         found = Pins(pins)
+    except PinsUnusable:  # says itself what to do
+        raise
     except NotAttached as nothing:
-        if pins.exists():  # but may not be read: `nothing` says what to do
-            raise
         raise MissingCapability(f"{nothing}, and {lacking}", hint=lacking.hint) from nothing
     _log.info("event=joined hook=%s pins=%s", found.hook, pins)
     return found

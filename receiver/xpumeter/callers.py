@@ -30,6 +30,18 @@ class Runtime(Protocol):
         ...
 
 
+class Memory(Protocol):
+    """What outlives this agent."""
+
+    def load(self) -> dict[str, ContainerRecord]:
+        """What the one before it knew."""
+        ...
+
+    def save(self, records: Mapping[str, ContainerRecord]) -> None:
+        """For the one after it."""
+        ...
+
+
 class Callers:
     """Owners of all cgroups that made calls. `clock` is monotonic, in seconds.
 
@@ -41,12 +53,18 @@ class Callers:
     """
 
     def __init__(
-        self, runtime: Runtime | None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        runtime: Runtime | None,
+        memory: Memory | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runtime = runtime
+        self._memory = memory
         self._clock = clock
         self._identities: dict[CgroupId, Identity] = {}
-        self._records: dict[str, ContainerRecord] = {}
+        self._kept: dict[str, ContainerRecord] = memory.load() if memory else {}
+        self._records: Mapping[str, ContainerRecord] = self._kept
         self._missed: set[CgroupId] = set()
         self._pause_s = _PAUSE_S
         self._trouble = ""
@@ -88,20 +106,13 @@ class Callers:
             self._report(str(error))
             return
         self._report("")
-        # What was said of a container outlives its record: the calls are still there.
-        wanted = {identity.container_id for identity in self._identities.values()}
-        pods = {identity.pod_uid for identity in self._identities.values()}
-        kept = {
-            record.container_id: record
-            for record in self._records.values()
-            if record.container_id in wanted or (record.sandbox and record.pod_uid in pods)
-        }
-        self._records = {**kept, **found}
+        self._records = {**self._kept, **found}
         # Gone before it was asked for: the runtime will never know it again.
         self._missed |= self.dead
         self._resolve()
 
     def _resolve(self) -> None:
+        """Name every caller, and keep what that took: the record may go, the calls stay."""
         self.owners = {
             cgroup_id: owner_of(identity, self._records)
             for cgroup_id, identity in self._identities.items()
@@ -111,6 +122,17 @@ class Callers:
             for cgroup_id, owner in self.owners.items()
             if cgroup_id not in self._missed and is_unresolved(owner)
         )
+        wanted = {identity.container_id for identity in self._identities.values()}
+        pods = {identity.pod_uid for identity in self._identities.values()}
+        kept = {
+            record.container_id: record
+            for record in self._records.values()
+            if record.container_id in wanted or (record.sandbox and record.pod_uid in pods)
+        }
+        if kept != self._kept:
+            self._kept = kept
+            if self._memory is not None:
+                self._memory.save(kept)
 
     def _report(self, trouble: str) -> None:
         """One line when it changes."""

@@ -20,6 +20,7 @@ and pushes the counts over OTLP.
   in two steps        sudo xpumeter attach     counting goes on when it has exited
                       xpumeter run             needs no capability
   without privileges  xpumeter devices         what is here, and what of it can be seen
+                      xpumeter identify PATH   whose cgroup that is, for reports of wrong names
 """
 
 _EXIT_CODES = """\
@@ -118,6 +119,14 @@ def _parser() -> argparse.ArgumentParser:
     devices.add_argument(
         "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="another host's /sys"
     )
+    identify = add("identify", _identify, "say whose cgroup a path is, by its names alone", prints)
+    identify.add_argument(
+        "path",
+        nargs="*",
+        default=["-"],
+        metavar="PATH",
+        help="as the kernel names it, or a line of /proc/PID/cgroup; - (the default) reads lines",
+    )
     validate = add(
         "validate", _validate, "check a configuration and driver tables, and print both", prints
     )
@@ -181,6 +190,35 @@ def _devices(options: argparse.Namespace) -> int:
     else:
         print(table.render(inventory.HEADER, map(inventory.row, entries)))
     return 0
+
+
+def _identify(options: argparse.Namespace) -> int:
+    from xpumeter.enrich.identity import identify, identify_process
+
+    lines = [
+        line.rstrip("\n")
+        for path in options.path
+        for line in (sys.stdin if path == "-" else [path])
+        if line.strip()
+    ]
+    # A path begins at the root; a line of /proc/PID/cgroup with the number of a hierarchy.
+    found = [
+        identify(line) if line.startswith(("/", "..")) else identify_process(line) for line in lines
+    ]
+    if options.output == "json":
+        import json
+
+        for one in found:
+            print(json.dumps({name: getattr(one, name) for name in _IDENTITY}))
+        return 0
+    from xpumeter.export import table
+
+    rows = ([getattr(one, name) or "" for name in _IDENTITY] for one in found)
+    print(table.render([name.upper().replace("_", " ") for name in _IDENTITY], rows))
+    return 0
+
+
+_IDENTITY = ("pod_uid", "container_id", "unit", "path")
 
 
 def _validate(options: argparse.Namespace) -> int:

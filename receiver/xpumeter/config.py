@@ -69,6 +69,12 @@ class Counting:
         PINS,
         "Where `attach` pins programs and maps; a folder in a bpffs.",
     )
+    state: Path = setting(
+        FOLDER,
+        Path("/run/xpumeter"),
+        "Folder for what a restarted agent must still know: the names of containers that are gone "
+        "by then. Made if it is not there.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ XpumeterError              exit 70  a fault of ours
 |  +- MissingCapability    exit 77  ... not with these privileges
 |  +- DriverNotLoaded              ... yet
 |  +- NotAttached          exit 75  nothing is attached here (yet)
+|     +- PinsUnusable               ... or something that this process cannot read
 +- RuntimeUnavailable      none     the container runtime did not answer; names come later
 +- ExportError             none     the Collector did not take a batch; the next has the totals
 
@@ -55,9 +56,13 @@ class DriverNotLoaded(HostError):  # noqa: N818
 
 
 class NotAttached(HostError):  # noqa: N818
-    """Nothing is attached here yet, or what is pinned is of another layout."""
+    """Nothing is attached here, or not any more."""
 
     exit_code = 75
+
+
+class PinsUnusable(NotAttached):
+    """Something is pinned here, of another layout or not for this user's eyes."""
 
 
 class RuntimeUnavailable(XpumeterError):  # noqa: N818

@@ -27,6 +27,7 @@ from xpumeter.forms import AUTO, NONE
 from xpumeter.model import AgentStats, Incarnation, KnownDevice, Reading, Reason
 from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
+from xpumeter.source.memory import Memory
 from xpumeter.source.pins import Pins
 from xpumeter.source.ring import Ring, why_refused
 
@@ -77,7 +78,8 @@ class Pipeline:
         self._ring = _open_ring(config)
         self._tables = drivers.load(config.receiver.driver_tables)
         self._runtime = _runtime(config.receiver.runtime_endpoint)
-        self._callers = Callers(self._runtime)
+        self._memory = Memory(config.receiver.state, pins.meta.attach_id)
+        self._callers = Callers(self._runtime, self._memory)
         self._ledger = Ledger()
         own_version, of_host = version("xpumeter"), host.attributes()
         self._messages = Messages(version=own_version, host=of_host)
@@ -210,7 +212,7 @@ class Pipeline:
     def _bad_records(self) -> int:
         ring = self._ring.bad_records if self._ring else 0
         runtime = self._runtime.bad_records if self._runtime else 0
-        return self._bad_sysfs + ring + runtime
+        return self._bad_sysfs + self._memory.bad_records + ring + runtime
 
 
 def _runtime(endpoint: str) -> Runtime | None:

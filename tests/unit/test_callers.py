@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cgroups get their owners; the runtime is asked when that can help, and not otherwise."""
 
+from collections.abc import Mapping
+
 from xpumeter.callers import Callers
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.model import CgroupId, CgroupName, ContainerRecord, Owner
@@ -198,3 +200,75 @@ def test_at_the_end_nobody_is_asked() -> None:
     callers.update({CONTAINER}, NAMES, may_ask=False)
 
     assert runtime.asked == 0
+
+
+class FakeMemory:
+    """What one agent leaves to the next, without a file."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, ContainerRecord] = {}
+        self.saved = 0
+
+    def load(self) -> dict[str, ContainerRecord]:
+        """As Memory."""
+        return dict(self.records)
+
+    def save(self, records: Mapping[str, ContainerRecord]) -> None:
+        """As Memory."""
+        self.records = dict(records)
+        self.saved += 1
+
+
+def test_a_restarted_agent_knows_a_container_that_is_gone() -> None:
+    """Its pod was deleted while nobody ran: the calls keep their names."""
+    memory = FakeMemory()
+    Callers(FakeRuntime(RECORD), memory).update({CONTAINER}, NAMES)
+
+    runtime = FakeRuntime()
+    restarted = Callers(runtime, memory)
+    restarted.update({CONTAINER}, NAMES)
+
+    assert restarted.owners == {CONTAINER: NAMED}
+    assert runtime.asked == 0
+
+
+def test_only_callers_are_remembered_and_only_when_that_changes() -> None:
+    """A node's other containers are none of our business."""
+    memory, clock = FakeMemory(), Clock()
+    stranger = ContainerRecord("c" * 64, False, "main", "web-0", "web", "another-uid")
+    callers = Callers(FakeRuntime(RECORD, stranger), memory, clock=clock)
+    callers.update({CONTAINER}, NAMES)
+    assert memory.records == {ID: RECORD}
+
+    unknown = CgroupId(6)
+    names = {**NAMES, unknown: CgroupName(unknown, ROOT, f"docker-{ID[::-1]}.scope", False)}
+    for clock.now_s in range(100):
+        callers.update({CONTAINER, unknown}, names)
+
+    assert memory.saved == 1
+
+
+def test_a_name_is_kept_that_was_known_before_it_was_needed() -> None:
+    """An answer for one container has all of them; the next caller needs no question of its own.
+
+    Its record is kept all the same when a later answer lacks it: an owner never loses its names.
+    """
+    other, later = CgroupId(6), CgroupId(7)
+    other_id, later_id = ID[::-1], "7" * 64
+    names = {
+        **NAMES,
+        other: CgroupName(other, POD, other_id, False),
+        later: CgroupName(later, POD, later_id, False),
+    }
+    memory = FakeMemory()
+    runtime = FakeRuntime(RECORD, ContainerRecord(other_id, False, "side", "trainer-0", "ml", UID))
+    callers = Callers(runtime, memory)
+    callers.update({CONTAINER}, names)
+    callers.update({CONTAINER, other}, names)
+    assert memory.records.keys() == {ID, other_id}
+
+    runtime.known = ()
+    callers.update({CONTAINER, other, later}, names)
+
+    assert callers.owners[other] == Owner("ml", "trainer-0", UID, "side", other_id)
+    assert runtime.asked == 2

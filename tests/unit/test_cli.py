@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: what it prints, and how it ends."""
 
+import io
 import json
 import subprocess
 import sys
@@ -27,7 +28,7 @@ def test_help_tells_a_newcomer_what_to_type(capsys: pytest.CaptureFixture[str]) 
 
     text = capsys.readouterr().out
     assert ended.value.code == 0
-    for command in ("run", "attach", "detach", "devices", "validate"):
+    for command in ("run", "attach", "detach", "devices", "identify", "validate"):
         assert f"\n    {command} " in text
     assert "sudo xpumeter run --config xpumeter.yaml" in text
     assert "  77  a capability is missing" in text
@@ -73,6 +74,40 @@ def test_devices_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     (vgem,) = (each for each in json.loads(out) if each["id"] == "vgem")
     assert vgem["pci_id"] is None
     assert vgem["observable"] == ["alloc", "free", "wait"]
+
+
+UID, ID = "b5ebee9a-740b-4b72-b4b4-200165f8c557", "05" * 32
+POD = f"/kubepods/besteffort/pod{UID}/{ID}"
+
+
+def test_identify_says_whose_a_path_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """A path of the kernel's, and a line of /proc/PID/cgroup; one JSON object for each."""
+    lines = (POD, f"0::{POD}", "/system.slice/kubelet.service")
+    code, out, _ = run(capsys, "identify", "-o", "json", *lines)
+
+    container = {"pod_uid": UID, "container_id": ID, "unit": None, "path": POD}
+    service = {
+        "pod_uid": None,
+        "container_id": None,
+        "unit": "kubelet.service",
+        "path": "/system.slice/kubelet.service",
+    }
+    assert code == 0
+    assert [json.loads(line) for line in out.splitlines()] == [container, container, service]
+
+
+def test_identify_reads_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From standard input, as a table."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{POD}\n\n/init.scope\n"))
+
+    _, out, _ = run(capsys, "identify", "-")
+
+    header, pod, scope = out.splitlines()
+    assert header.split() == ["POD", "UID", "CONTAINER", "ID", "UNIT", "PATH"]
+    assert pod.split() == [UID, ID, "-", POD]
+    assert scope.split() == ["-", "-", "init.scope", "/init.scope"]
 
 
 def test_a_folder_that_is_no_sysfs_is_said_so(

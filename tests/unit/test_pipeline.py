@@ -111,7 +111,12 @@ def configured(pins: Path, endpoint: str) -> Config:
     """The defaults, with these pins, this Collector and no container runtime."""
     return Config(
         receivers=Receivers(
-            xpumeter=Counting(pins=pins, runtime_endpoint="none", collection_interval_s=1)
+            xpumeter=Counting(
+                pins=pins,
+                state=pins.parent / "state",
+                runtime_endpoint="none",
+                collection_interval_s=1,
+            )
         ),
         exporters=Exporters(otlp_grpc=OtlpGrpc(endpoint=endpoint)),
     )

@@ -94,28 +94,22 @@ def test_a_last_value_that_changes_has_its_minute_again() -> None:
     assert is_marker(only(messages.update(snapshot(late, at=215 * SECOND), delivered=3)))
 
 
-def test_an_ended_series_that_the_snapshot_drops_lingers_all_the_same() -> None:
-    """The rows of a dead container may be retired meanwhile."""
-    messages = new(linger_s=60)
-    messages.update(snapshot(series(ended=True), at=100 * SECOND), delivered=0)
-
-    assert only(messages.update(snapshot(at=110 * SECOND), delivered=1)).as_int == 7
-    assert is_marker(only(messages.update(snapshot(at=160 * SECOND), delivered=2)))
-    assert messages.update(snapshot(at=170 * SECOND), delivered=3).parts == ()
-
-
 @pytest.mark.parametrize("delivered", [0, 1])
-def test_an_owner_that_gets_its_names_leaves_its_old_series_at_once(delivered: int) -> None:
-    """Delivered or not: the calls are in the new series, both would count them twice."""
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_owner_that_gets_its_names_leaves_its_old_series_at_once(
+    delivered: int, ended: bool
+) -> None:
+    """Delivered or not, ended or not: the calls are in the new series, and count once."""
     messages = new(linger_s=60)
     nameless = Owner(container_id=TRAINER.container_id)
-    messages.update(snapshot(series(nameless)), delivered=0)
+    messages.update(snapshot(series(nameless, ended=ended)), delivered=0)
 
-    found = resources(messages.update(snapshot(series(TRAINER)), delivered=delivered))
+    named = snapshot(series(TRAINER, ended=ended))
+    found = resources(messages.update(named, delivered=delivered))
 
-    old, named = sorted(found.values(), key=lambda each: len(each.resource.attributes))
+    old, new_one = sorted(found.values(), key=lambda each: len(each.resource.attributes))
     assert [is_marker(point) for point in points(old).values()] == [True]
-    assert [point.as_int for point in points(named).values()] == [7]
+    assert [point.as_int for point in points(new_one).values()] == [7]
 
 
 def test_an_owner_that_comes_back_opens_again() -> None:

@@ -192,17 +192,24 @@ def test_a_container_that_ended_ends_its_series(run: Counted) -> None:
 
 
 def test_a_killed_agent_loses_nothing(run: Counted, vm: Vm) -> None:
-    """The kernel counts on; the next agent has every call, and all names."""
+    """The kernel counts on; the next agent has every call, and the name of a pod that is gone."""
     spec = PodSpec("ml", "survivor", (workload("/dev/dri/card0", "alloc=5", "free=5", "other=1"),))
     again = replace(spec, name="meanwhile")
-    pods = run_pods(vm, spec)
-    assert run.until(lambda now: bool(calls_of(now, "survivor")))
+    before = run_pods(vm, spec)
+    assert run.until(lambda now: len(calls_of(now, "survivor")) == 3)
 
     run.agent.kill()
-    pods += run_pods(vm, again)
+    remove_pods(vm, *before)
+    meanwhile = run_pods(vm, again)
     run.agent.start()
     samples = run.until(lambda now: len(calls_of(now, "meanwhile")) == 3)
-    remove_pods(vm, *pods)
+    remove_pods(vm, *meanwhile)
 
     for name in ("survivor", "meanwhile"):
         assert sorted(calls_of(samples, name).values()) == [1, 5, 5]
+    assert not [
+        each
+        for each in samples
+        if each.name == scenario.CALLS and "container_id" in each.labels
+        if "k8s_pod_name" not in each.labels
+    ]

@@ -163,6 +163,21 @@ def test_without_privileges_it_says_which(vm: Vm) -> None:
     assert codes == "[77, 77]"
 
 
+def test_pins_that_a_user_may_not_enter_are_said_so(attached: Vm) -> None:
+    """Many systems make /sys/fs/bpf root's alone: not a missing capability, and another remedy."""
+    attached.run("chmod 700 /sys/fs/bpf")
+    try:
+        said = python(attached, NOBODY + "from xpumeter import cli\nprint(cli.main(['run']))\n")
+    finally:
+        attached.run("chmod 1777 /sys/fs/bpf")
+
+    assert said.splitlines() == [
+        f"xpumeter: {PINS} cannot be read: Permission denied",
+        "  give this user the right to enter the folder and to read its files",
+        "75",
+    ]
+
+
 def test_pins_outside_a_bpffs_are_refused(vm: Vm) -> None:
     """Exit code 69, and how to mount one."""
     (vm.work / "pins.yaml").write_text("receivers: {xpumeter: {pins: /tmp/xpumeter}}\n")

@@ -102,13 +102,13 @@ class _Series:
             return
         if seen is not None and self.ended_boot_ns is None:
             self.ended_boot_ns = now.boot_ns
-        # One that got another name never waits, not even until it was delivered: its calls are in
-        # the other series by now.
-        renamed = self.ended_boot_ns is None
         delivered = now.delivered >= self.since
+        # What the snapshot lacks got another name. It never waits, not even until it was
+        # delivered: its calls are in the other series by now.
+        due = seen is None or (delivered and self._lingered(now))
         if self.state is _State.MARKED and delivered:
             self.state = _State.DONE
-        elif self.state is _State.LIVE and (renamed or (delivered and self._lingered(now))):
+        elif self.state is _State.LIVE and due:
             self.state, self.since = _State.MARKED, now.seq
 
     def _lingered(self, now: _Moment) -> bool:

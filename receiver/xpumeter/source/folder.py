@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from xpumeter.errors import HostError, NotAttached
+from xpumeter.errors import HostError, NotAttached, PinsUnusable
 from xpumeter.source import layout
 from xpumeter.source.hooks import READERS
 
@@ -97,7 +97,8 @@ def read_meta(pins: Path) -> layout.Meta:
     """What these pins are.
 
     Raises:
-        NotAttached: There are none, they cannot be read, or they are of another layout.
+        NotAttached: There are none.
+        PinsUnusable: They cannot be read, or they are of another layout.
     """
     try:
         meta = layout.decode_meta((pins / META).read_bytes())
@@ -106,13 +107,13 @@ def read_meta(pins: Path) -> layout.Meta:
             f"nothing is attached at {pins}", hint="run `xpumeter attach` as root"
         ) from None
     except OSError as error:
-        raise NotAttached(
+        raise PinsUnusable(
             f"{pins} cannot be read: {error.strerror}",
             hint="give this user the right to enter the folder and to read its files",
         ) from error
     if meta is None or meta.layout != layout.LAYOUT:
         found = meta.layout if meta else "none"
-        raise NotAttached(
+        raise PinsUnusable(
             f"{pins} has layout {found}, this version reads {layout.LAYOUT}",
             hint="end its counts with `xpumeter detach`, then attach",
         )

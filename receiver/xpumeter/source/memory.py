@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the container runtime said of callers, kept in a file for the next agent.
+
+The kernel keeps the counts and the ids; names are only in the runtime, and gone from it once a pod
+is deleted. The file belongs to one attach: with other counts it means nothing.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from xpumeter.model import ContainerRecord
+
+_log = logging.getLogger(__name__)
+
+_FIELDS = {field.name for field in fields(ContainerRecord)}
+
+
+class Memory:
+    """Records by container id, in `folder`/containers.json.
+
+    Attributes:
+        bad_records: Records of the file that are none, passed over.
+    """
+
+    def __init__(self, folder: Path, attach_id: bytes) -> None:
+        self.bad_records = 0
+        self._file = folder / "containers.json"
+        self._attach_id = attach_id.hex()
+        self._failing = False
+
+    def load(self) -> dict[str, ContainerRecord]:
+        """What an agent of the same attach saved; empty if there is none. Never raises."""
+        try:
+            saved = json.loads(self._file.read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            _log.warning("event=memory_unreadable file=%s reason=%r", self._file, str(error))
+            self.bad_records += 1
+            return {}
+        if not isinstance(saved, dict) or saved.get("attach_id") != self._attach_id:
+            return {}
+        entries = saved.get("containers")
+        records = [_record(entry) for entry in entries] if isinstance(entries, list) else [None]
+        self.bad_records += records.count(None)
+        return {record.container_id: record for record in records if record is not None}
+
+    def save(self, records: Mapping[str, ContainerRecord]) -> None:
+        """Replace what is there, as a whole or not at all. Where it cannot, one line says so."""
+        text = json.dumps(
+            {
+                "attach_id": self._attach_id,
+                "containers": [asdict(record) for record in records.values()],
+            }
+        )
+        new = self._file.with_suffix(".new")
+        try:
+            self._file.parent.mkdir(exist_ok=True)
+            new.write_text(text)
+            new.replace(self._file)
+        except OSError as error:
+            if not self._failing:
+                _log.warning(
+                    "event=memory_unwritable file=%s reason=%r consequence="
+                    "'a restarted agent will not know containers that are gone by then'",
+                    self._file,
+                    error.strerror,
+                )
+            self._failing = True
+        else:
+            self._failing = False
+
+
+def _record(entry: Any) -> ContainerRecord | None:
+    if not isinstance(entry, dict) or entry.keys() != _FIELDS:
+        return None
+    texts = [value for name, value in entry.items() if name != "sandbox"]
+    if not isinstance(entry["sandbox"], bool) or not isinstance(entry["container_id"], str):
+        return None
+    if not all(text is None or isinstance(text, str) for text in texts):
+        return None
+    return ContainerRecord(**entry)
