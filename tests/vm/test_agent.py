@@ -184,6 +184,27 @@ def test_the_agent_s_cpu_does_not_grow_with_the_calls(run: Counted, vm: Vm) -> N
     assert of_many_s <= 2 * of_few_s + 0.5
 
 
+def test_systemd_s_spelling_names_the_same_container(run: Counted, vm: Vm) -> None:
+    """As the systemd driver would call its cgroup: the same container, the same series."""
+    (loader,) = (pod for pod in run.work.pods if pod.spec.name == "loader")
+    slice_name = f"kubepods-besteffort-pod{loader.spec.uid.replace('-', '_')}.slice"
+    scope = f"cri-containerd-{loader.containers[0].id}.scope"
+    cgroup = f"/sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/{slice_name}/{scope}"
+    made = vm.run(
+        f"mkdir -p {cgroup} && sh -c 'echo 0 > {cgroup}/cgroup.procs;"
+        f" exec workload /dev/dri/card2 alloc=4' && rmdir {cgroup}"
+    )
+    assert made.rc == 0, made.output
+
+    samples = run.until(lambda now: sum(calls_of(now, "loader").values()) == 415)
+
+    assert {key.kind: calls for key, calls in calls_of(samples, "loader").items()} == {
+        "alloc": 204,
+        "free": 200,
+        "other": 11,
+    }
+
+
 def test_a_container_that_ended_ends_its_series(run: Counted) -> None:
     """Its last value stays for a minute, for scrapes; then the series is gone."""
     samples = run.until(lambda now: not calls_of(now, "thumbnail-7"), END_S)
