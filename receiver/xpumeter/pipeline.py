@@ -20,6 +20,7 @@ from xpumeter.config import Config, MetricsLevel
 from xpumeter.enrich.attribute import attribute, missing
 from xpumeter.enrich.devices import know
 from xpumeter.enrich.ledger import Ledger
+from xpumeter.errors import HostError
 from xpumeter.export.messages import Messages
 from xpumeter.export.otlp import Sender
 from xpumeter.export.telemetry import Telemetry
@@ -225,7 +226,8 @@ def _open_ring(config: Config) -> Ring | None:
     try:
         return Ring(config.receiver.pins)
     except OSError as error:
-        _log.info(
-            "event=no_ring reason=%r consequence='rows are read each second'", why_refused(error)
-        )
-        return None
+        reason = why_refused(error)
+    except HostError as error:  # no libbpf: reading rows takes none
+        reason = str(error)
+    _log.info("event=no_ring reason=%r consequence='rows are read each second'", reason)
+    return None

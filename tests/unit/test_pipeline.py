@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From pins to a Collector in one process: real sockets, a made-up kernel."""
 
+import logging
 import os
 import select
 import threading
@@ -16,7 +17,9 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 
 from unit.pinned import pin
+from xpumeter import pipeline as pipeline_module
 from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Receivers
+from xpumeter.errors import HostError
 from xpumeter.model import (
     CgroupId,
     CgroupName,
@@ -225,3 +228,28 @@ def test_a_device_that_was_unplugged_keeps_its_names(
     models = {each.get("hw.id"): each.get("hw.model") for each in collector[0].seen}
     assert models["0000:00:10.0"] == "Card"
     assert models["0000:00:14.0"] is None
+
+
+@pytest.mark.parametrize("refusal", [PermissionError(1, "open"), HostError("no libbpf")])
+def test_without_a_ring_the_rows_are_read_all_the_same(
+    tmp_path: Path,
+    collector: tuple[Collector, str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    refusal: Exception,
+) -> None:
+    """bpf(2) refused, or no libbpf at all: a second later is all that it costs."""
+
+    def refuse(_pins: Path) -> None:
+        raise refusal
+
+    monkeypatch.setattr(pipeline_module, "Ring", refuse)
+    caplog.set_level(logging.INFO)
+    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
+    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+
+    with Pipeline(configured(folder, collector[1]), Pins(folder), cgroup_v2=True) as pipeline:
+        pipeline.run(Soon(0))
+
+    assert collector[0].points[ID, "xpumeter.calls", "submit"] == 4
+    assert "event=no_ring" in caplog.text

@@ -118,6 +118,19 @@ def test_anyone_who_may_open_the_files_can_read(attached: Vm) -> None:
     assert "ermission denied" in said.splitlines()[1]
 
 
+def test_run_needs_no_root(attached: Vm) -> None:
+    """Another user, no capability: it joins, does without the ring, and ends when it is told."""
+    running = attached.start(
+        "exec /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all "
+        "--inh-caps=-all --no-new-privs xpumeter run"
+    )
+    until(running, "event=no_ring")
+    running.signal("TERM")
+
+    assert running.wait().rc == 0
+    assert "event=joined hook=fexit" in running.output
+
+
 def test_threads_on_both_processors_lose_nothing(attached: Vm) -> None:
     """Two at full speed in one row: every call is there."""
     both = attached.run(
