@@ -185,22 +185,31 @@ ENDPOINT = text_form(
 _HEADER_NAME = r"(?![gG][rR][pP][cC]-)(?!.*-[bB][iI][nN]$)[A-Za-z0-9_.-]+"
 
 
-def _header(name: str, text: str) -> tuple[str, str]:
-    """As it is sent. ValueError never shows the text, which may be a secret."""
+def _header_name(name: str) -> str:
     if not re.fullmatch(_HEADER_NAME, name):
         raise ValueError(f"{name!r} is no header's name")
+    return name.lower()
+
+
+def _header_text(name: str, text: str) -> str:
+    """The error never shows the text, which may be a secret."""
     if not text.isascii() or not text.isprintable():
         raise ValueError(f"the text of {name!r} is not printable ASCII")
-    return name.lower(), text
+    return text
 
 
 def _read_headers(node: "Node") -> tuple[tuple[str, str], ...]:
     headers: list[tuple[str, str]] = []
     for name, value in node.entries().items():
+        text = value.text()
         try:
-            headers.append(_header(name, value.text()))
+            sent_as = _header_name(name)
         except ValueError as fault:
             raise value.wrong(str(fault), hint="not grpc-..., not ...-bin") from None
+        try:
+            headers.append((sent_as, _header_text(name, text)))
+        except ValueError as fault:
+            raise value.wrong(str(fault)) from None
     return tuple(headers)
 
 
@@ -208,10 +217,10 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     """`name=text,name=text`, texts percent-encoded: OpenTelemetry's OTEL_EXPORTER_OTLP_HEADERS."""
     headers: list[tuple[str, str]] = []
     for part in filter(None, map(str.strip, text.split(","))):
-        name, separator, value = part.partition("=")
+        name, separator, value = map(str.strip, part.partition("="))
         if not separator:
             raise ValueError("expected name=text, with commas between")
-        headers.append(_header(name.strip(), unquote(value.strip())))
+        headers.append((_header_name(name), _header_text(name, unquote(value))))
     return tuple(headers)
 
 

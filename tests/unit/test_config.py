@@ -163,6 +163,7 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
         ":3:30: exporters.otlp_grpc.headers.Authorization: "
         "the text of 'Authorization' is not printable ASCII"
     )
+    assert caught.value.hint == ""  # its name is right
 
 
 def test_what_is_shown_is_a_file_that_means_the_same(tmp_path: Path) -> None:

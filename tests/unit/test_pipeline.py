@@ -7,15 +7,13 @@ import select
 import threading
 import time
 from collections.abc import Iterator
-from concurrent import futures
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pytest
-from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
+from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
 
+from fake_collector import FakeCollector, serving
 from unit.pinned import pin
 from xpumeter import pipeline as pipeline_module
 from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Receivers
@@ -47,42 +45,35 @@ DEVICES = (KernelDevice(GPU, 226, 1, "virtio_gpu", "0000:00:10.0"),)
 SUBMIT, WAIT = 0x42, 0x48
 
 
-class Collector(metrics_service_pb2_grpc.MetricsServiceServicer):
-    """Takes everything, keeps the newest value of each point."""
+class Shown:
+    """What a Collector was sent: the newest value of each point, and every Resource."""
 
-    def __init__(self) -> None:
+    def __init__(self, collector: FakeCollector) -> None:
         self.points: dict[tuple[str, ...], float] = {}
-        self.resources: dict[str, dict[str, str]] = {}
-        self.seen: list[dict[str, str]] = []
+        self.resources: list[dict[str, str]] = []
+        for request in collector.taken:
+            for resource in request.resource_metrics:
+                self._take(resource)
 
-    def Export(  # noqa: N802 (the name is the protocol's)
-        self, request: metrics_service_pb2.ExportMetricsServiceRequest, _context: Any
-    ) -> metrics_service_pb2.ExportMetricsServiceResponse:
-        """As the OTLP service."""
-        for resource in request.resource_metrics:
-            names = {each.key: each.value.string_value for each in resource.resource.attributes}
-            owner = names.get("container.id") or names.get("hw.id") or names.get("service.name", "")
-            self.resources[owner] = names
-            self.seen.append(names)
-            for scope in resource.scope_metrics:
-                for metric in scope.metrics:
-                    for point in (*metric.sum.data_points, *metric.gauge.data_points):
-                        values = sorted(each.value.string_value for each in point.attributes)
-                        value = point.as_int or point.as_double
-                        self.points[owner, metric.name, *values] = value
-        return metrics_service_pb2.ExportMetricsServiceResponse()
+    def _take(self, resource: ResourceMetrics) -> None:
+        names = {each.key: each.value.string_value for each in resource.resource.attributes}
+        owner = names.get("container.id") or names.get("hw.id") or names.get("service.name", "")
+        self.resources.append(names)
+        for metric in resource.scope_metrics[0].metrics:
+            for point in metric.sum.data_points:
+                values = sorted(each.value.string_value for each in point.attributes)
+                self.points[owner, metric.name, *values] = point.as_int or point.as_double
+
+    def of(self, owner: str) -> list[dict[str, str]]:
+        """Resources of one container."""
+        return [each for each in self.resources if each.get("container.id") == owner]
 
 
 @pytest.fixture
-def collector() -> Iterator[tuple[Collector, str]]:
-    """A Collector's receiver on a free port; its endpoint."""
-    service = Collector()
-    server = grpc.server(futures.ThreadPoolExecutor(2))
-    metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(service, server)  # type: ignore[no-untyped-call]
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield service, f"http://127.0.0.1:{port}"
-    server.stop(0).wait()
+def collector() -> Iterator[FakeCollector]:
+    """A Collector's receiver on a free port."""
+    with serving() as running:
+        yield running
 
 
 class Soon:
@@ -125,11 +116,20 @@ def configured(pins: Path, endpoint: str) -> Config:
     )
 
 
+def shown_by(
+    collector: FakeCollector, pins: Path, *, after_s: float = 0, cgroup_v2: bool = True
+) -> Shown:
+    """What the Collector has when a pipeline was stopped after a while."""
+    config = configured(pins, collector.endpoint)
+    with Pipeline(config, Pins(pins), cgroup_v2=cgroup_v2) as pipeline:
+        pipeline.run(Soon(after_s))
+    return Shown(collector)
+
+
 def test_every_call_arrives_under_its_owner_or_its_reason(
-    tmp_path: Path, collector: tuple[Collector, str]
+    tmp_path: Path, collector: FakeCollector
 ) -> None:
     """A container's calls, failures and interruptions, and a call of a cgroup nobody knows."""
-    service, endpoint = collector
     boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     folder = pin(
         tmp_path / "x",
@@ -144,10 +144,9 @@ def test_every_call_arrives_under_its_owner_or_its_reason(
         totals=[DeviceTotal(GPU, 16, 0, 0)],
     )
 
-    with Pipeline(configured(folder, endpoint), Pins(folder), cgroup_v2=True) as pipeline:
-        pipeline.run(Soon(1.5))
+    shown = shown_by(collector, folder, after_s=1.5)
 
-    calls = {key[1:]: value for key, value in service.points.items() if key[0] == ID}
+    calls = {key[1:]: value for key, value in shown.points.items() if key[0] == ID}
     assert calls == {
         ("xpumeter.calls", "submit"): 7,
         ("xpumeter.calls", "ENOSYS", "submit"): 2,
@@ -155,58 +154,50 @@ def test_every_call_arrives_under_its_owner_or_its_reason(
         ("xpumeter.call.time", "wait"): 0.5,
         ("xpumeter.call.interrupted", "wait"): 3,
     }
-    assert service.points["0000:00:10.0", "xpumeter.call.unattributed", "unknown_cgroup"] == 4
-    assert service.resources[ID]["k8s.pod.uid"] == UID
-    assert service.resources[ID]["xpumeter.driver"] == "virtio_gpu"
+    assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "unknown_cgroup"] == 4
+    assert {each["k8s.pod.uid"] for each in shown.of(ID)} == {UID}
+    assert {each["xpumeter.driver"] for each in shown.of(ID)} == {"virtio_gpu"}
 
 
 def test_what_is_counted_before_the_end_is_in_the_last_batch(
-    tmp_path: Path, collector: tuple[Collector, str]
+    tmp_path: Path, collector: FakeCollector
 ) -> None:
     """SIGTERM right after a call: the call still goes out."""
-    service, endpoint = collector
     row = Row(CONTAINER, GPU, SUBMIT, 0, calls=1, time_ns=0, first_boot_ns=1)
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
 
-    with Pipeline(configured(folder, endpoint), Pins(folder), cgroup_v2=True) as pipeline:
-        pipeline.run(Soon(0))
+    shown = shown_by(collector, folder)
 
-    assert service.points[ID, "xpumeter.calls", "submit"] == 1
+    assert shown.points[ID, "xpumeter.calls", "submit"] == 1
 
 
 def test_a_kernel_that_lost_a_call_is_reported(
-    tmp_path: Path, collector: tuple[Collector, str], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, collector: FakeCollector, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The agent checks its own sums: five returns and a row of four is a fault."""
-    service, endpoint = collector
     row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
     totals = [DeviceTotal(GPU, 5, 0, 0)]
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES, totals=totals)
 
-    with Pipeline(configured(folder, endpoint), Pins(folder), cgroup_v2=True) as pipeline:
-        pipeline.run(Soon(0))
+    shown = shown_by(collector, folder)
 
     assert "event=calls_missing calls=1" in caplog.text
-    assert service.points["xpumeter", "xpumeter.call.missing"] == 1
+    assert shown.points["xpumeter", "xpumeter.call.missing"] == 1
 
 
-def test_without_cgroup_v2_nobody_is_named(
-    tmp_path: Path, collector: tuple[Collector, str]
-) -> None:
+def test_without_cgroup_v2_nobody_is_named(tmp_path: Path, collector: FakeCollector) -> None:
     """There the kernel's ids say nothing of pods: never a wrong name, but the reason."""
-    service, endpoint = collector
     row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
 
-    with Pipeline(configured(folder, endpoint), Pins(folder), cgroup_v2=False) as pipeline:
-        pipeline.run(Soon(0))
+    shown = shown_by(collector, folder, cgroup_v2=False)
 
-    assert service.points["0000:00:10.0", "xpumeter.call.unattributed", "cgroup_v1"] == 4
-    assert ID not in service.resources
+    assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "cgroup_v1"] == 4
+    assert shown.of(ID) == []
 
 
 def test_a_device_that_was_unplugged_keeps_its_names(
-    tmp_path: Path, collector: tuple[Collector, str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, collector: FakeCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the next one is met sysfs has forgotten it; its series go on as they are."""
     card = Device(
@@ -217,15 +208,16 @@ def test_a_device_that_was_unplugged_keeps_its_names(
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
     monkeypatch.setattr(sysfs, "read_devices", lambda **_: (card,))
 
-    with Pipeline(configured(folder, collector[1]), Pins(folder), cgroup_v2=True) as pipeline:
+    with Pipeline(configured(folder, collector.endpoint), Pins(folder), cgroup_v2=True) as pipeline:
         pipeline.run(Soon(0))
         monkeypatch.setattr(sysfs, "read_devices", lambda **_: ())
         rows = [row, replace(row, device=newer.incarnation)]
         pin(folder, rows=rows, cgroups=CGROUPS, devices=[*DEVICES, newer])
         pipeline.run(Soon(0))
 
-    assert collector[0].points[ID, "xpumeter.calls", "submit"] == 4
-    models = {each.get("hw.id"): each.get("hw.model") for each in collector[0].seen}
+    shown = Shown(collector)
+    assert shown.points[ID, "xpumeter.calls", "submit"] == 4
+    models = {each.get("hw.id"): each.get("hw.model") for each in shown.resources}
     assert models["0000:00:10.0"] == "Card"
     assert models["0000:00:14.0"] is None
 
@@ -233,7 +225,7 @@ def test_a_device_that_was_unplugged_keeps_its_names(
 @pytest.mark.parametrize("refusal", [PermissionError(1, "open"), HostError("no libbpf")])
 def test_without_a_ring_the_rows_are_read_all_the_same(
     tmp_path: Path,
-    collector: tuple[Collector, str],
+    collector: FakeCollector,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     refusal: Exception,
@@ -248,8 +240,7 @@ def test_without_a_ring_the_rows_are_read_all_the_same(
     row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
 
-    with Pipeline(configured(folder, collector[1]), Pins(folder), cgroup_v2=True) as pipeline:
-        pipeline.run(Soon(0))
+    shown = shown_by(collector, folder)
 
-    assert collector[0].points[ID, "xpumeter.calls", "submit"] == 4
+    assert shown.points[ID, "xpumeter.calls", "submit"] == 4
     assert "event=no_ring" in caplog.text

@@ -29,7 +29,6 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 
 from xpumeter.export import catalog, otlp
-from xpumeter.export.otlp import Target
 from xpumeter.model import AgentStats
 
 _log = logging.getLogger(__name__)
@@ -81,7 +80,7 @@ class _Exporter(OTLPMetricExporter):
     """The stock exporter, which logs each try; this one logs changes of state."""
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], timeout_s: float) -> None:
-        target = Target.parse(endpoint)
+        target = otlp.Target.parse(endpoint)
         address = target.address if target.address.startswith("unix:") else f"//{target.address}"
         # All said aloud: what is left out the base class takes from OTEL_* variables, and then the
         # agent's own metrics would arrive where the counts do not.

@@ -204,18 +204,18 @@ class Object:
 
 
 class RingReader:
-    """A pinned ring buffer; calls `took` with each record's bytes.
+    """A pinned ring buffer; calls `on_record` with each record's bytes.
 
     Raises:
         OSError: EPERM where bpf(2) is refused (a container's seccomp profile); ENOENT without pin.
     """
 
-    def __init__(self, path: Path, took: Callable[[bytes], None]) -> None:
+    def __init__(self, path: Path, on_record: Callable[[bytes], None]) -> None:
         self._library, _ = _library()
         self._fd = _checked(self._library.bpf_obj_get(os.fsencode(path)), f"open {path}")
 
         def sample(_context: int | None, data: int, size: int) -> int:
-            took(c.string_at(data, size))
+            on_record(c.string_at(data, size))
             return 0
 
         self._callback = _SampleCallback(sample)  # must outlive the ring

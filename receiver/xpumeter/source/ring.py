@@ -21,9 +21,9 @@ class Ring:
     def __init__(self, pins: Path) -> None:
         self.bad_records = 0
         self._events: list[CallEvent] = []
-        self._reader = libbpf.RingReader(pins / "map_events", self._took)
+        self._reader = libbpf.RingReader(pins / "map_events", self._keep)
 
-    def _took(self, data: bytes) -> None:
+    def _keep(self, data: bytes) -> None:
         event = wire.decode_event(data)
         if event is None:
             self.bad_records += 1
