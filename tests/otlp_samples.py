@@ -11,16 +11,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint, ResourceMetrics
 
 from xpumeter.export.messages import Batch, Messages
-from xpumeter.model import (
-    DeviceId,
-    HardwareType,
-    Kind,
-    KnownDevice,
-    Owner,
-    Point,
-    Series,
-    Snapshot,
-)
+from xpumeter.model.calls import HardwareType, Kind
+from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Point, Series, Snapshot
 
 GPU = KnownDevice(
     device_id=DeviceId("0000:03:00.0"),

@@ -14,7 +14,8 @@ from xpumeter.enrich.cgroups import path_of
 from xpumeter.enrich.identity import identify
 from xpumeter.enrich.owner import is_unresolved, owner_of
 from xpumeter.errors import RuntimeUnavailable
-from xpumeter.model import CgroupId, CgroupName, ContainerRecord, Identity, Owner
+from xpumeter.model.kernel import CgroupId, CgroupName
+from xpumeter.model.owners import ContainerRecord, Identity, Owner
 
 _log = logging.getLogger(__name__)
 

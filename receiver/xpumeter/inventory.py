@@ -7,7 +7,8 @@ from typing import TypedDict
 
 from xpumeter.drivers import Tables
 from xpumeter.errors import HostError
-from xpumeter.model import Device, Kind
+from xpumeter.model.calls import Kind
+from xpumeter.model.devices import Device
 from xpumeter.source import sysfs
 
 

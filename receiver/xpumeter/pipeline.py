@@ -25,7 +25,10 @@ from xpumeter.export.messages import Messages
 from xpumeter.export.otlp import Sender
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.forms import AUTO, NONE
-from xpumeter.model import AgentStats, Incarnation, KnownDevice, Reading, Reason
+from xpumeter.model.calls import Reason
+from xpumeter.model.devices import KnownDevice
+from xpumeter.model.kernel import Incarnation, Reading
+from xpumeter.model.stats import AgentStats
 from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
 from xpumeter.source.memory import Memory

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xpumeter import config, drivers
-from xpumeter.model import DriverTable, Kind
+from xpumeter.model.calls import DriverTable, Kind
 from xpumeter.settings import walk
 
 _CONFIGURATION = """\

@@ -10,7 +10,7 @@ from typing import Any
 from xpumeter import config, drivers
 from xpumeter.drivers import Tables
 from xpumeter.export import table
-from xpumeter.model import DriverTable, Kind
+from xpumeter.model.calls import DriverTable, Kind
 
 _COUNTED = tuple(kind for kind in Kind if kind is not Kind.OTHER)
 

@@ -16,17 +16,11 @@ from otlp_samples import GPU, NPU, SECOND, SERVICE, TRAINER, new, series
 from xpumeter.export.messages import Messages
 from xpumeter.export.otlp import Sender
 from xpumeter.export.telemetry import Telemetry
-from xpumeter.model import (
-    AgentStats,
-    DeviceId,
-    Kind,
-    KnownDevice,
-    Owner,
-    Point,
-    Reason,
-    Series,
-    Snapshot,
-)
+from xpumeter.model.calls import Kind, Reason
+from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Point, Series, Snapshot
+from xpumeter.model.stats import AgentStats
 
 pytestmark = pytest.mark.collector
 

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from xpumeter.model import CgroupName, DeviceTotal, KernelDevice, Row
+from xpumeter.model.kernel import CgroupName, DeviceTotal, KernelDevice, Row
 from xpumeter.source import layout
 
 

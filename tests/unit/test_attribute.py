@@ -7,24 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpumeter.enrich.attribute import attribute, missing
-from xpumeter.model import (
-    ERROR_UNSEEN,
-    NR_FOREIGN,
-    Attribution,
-    CgroupId,
-    DeviceId,
-    DeviceTotal,
-    HardwareType,
-    Incarnation,
-    Kind,
-    KnownDevice,
-    Losses,
-    Owner,
-    Reading,
-    Reason,
-    Row,
-    Tally,
-)
+from xpumeter.model.calls import ERROR_UNSEEN, NR_FOREIGN, HardwareType, Kind, Reason
+from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.kernel import CgroupId, DeviceTotal, Incarnation, Losses, Reading, Row
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Attribution, Tally
 
 EXEC, EXEC_TOO, WAIT = 0x49, 0x4A, 0x4B
 CALLER, SIDE, STRANGER = CgroupId(100), CgroupId(101), CgroupId(102)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from xpumeter.callers import Callers
 from xpumeter.errors import RuntimeUnavailable
-from xpumeter.model import CgroupId, CgroupName, ContainerRecord, Owner
+from xpumeter.model.kernel import CgroupId, CgroupName
+from xpumeter.model.owners import ContainerRecord, Owner
 
 ID = "05b9a3305caeae2f1fa49fbc09456cd8bf5749209bf5a1a315078377f57665be"
 UID = "b5ebee9a-740b-4b72-b4b4-200165f8c557"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpumeter.enrich.cgroups import path_of
-from xpumeter.model import CgroupId, CgroupName
+from xpumeter.model.kernel import CgroupId, CgroupName
 
 
 def tree(*rows: tuple[int, int, str]) -> dict[CgroupId, CgroupName]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from xpumeter import cli
+from xpumeter.commands import attach as attach_command
 
 HOSTS = Path(__file__).parents[1] / "hosts"
 
@@ -136,7 +137,7 @@ def test_a_fault_of_ours_is_one_line_and_its_own_code(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No traceback, unless it is asked for."""
-    monkeypatch.setattr(cli, "_where", lambda _options: 1 / 0)
+    monkeypatch.setattr(attach_command, "where", lambda _options: 1 / 0)
 
     code, _, errors = run(capsys, "detach")
 

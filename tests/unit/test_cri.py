@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from xpumeter.errors import RuntimeUnavailable
-from xpumeter.model import ContainerRecord
+from xpumeter.model.owners import ContainerRecord
 from xpumeter.source import cri_pb2
 from xpumeter.source.cri import SOCKETS, Runtime, find_endpoint
 

@@ -2,16 +2,9 @@
 """Devices, as kernel, sysfs and driver tables know them together."""
 
 from xpumeter.enrich.devices import know
-from xpumeter.model import (
-    Call,
-    Device,
-    DeviceId,
-    DriverTable,
-    HardwareType,
-    Incarnation,
-    KernelDevice,
-    Kind,
-)
+from xpumeter.model.calls import Call, DriverTable, HardwareType, Kind
+from xpumeter.model.devices import Device, DeviceId
+from xpumeter.model.kernel import Incarnation, KernelDevice
 
 CORE = {0x09: Kind.FREE}
 XE = DriverTable(

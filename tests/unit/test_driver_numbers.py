@@ -13,7 +13,7 @@ from lab.errors import LabError
 from lab.headers import include_folders
 from lab.require import require
 from xpumeter import drivers
-from xpumeter.model import Call
+from xpumeter.model.calls import Call
 
 pytestmark = pytest.mark.layout
 

@@ -12,7 +12,7 @@ import yaml
 
 from xpumeter import data_files, drivers, reference
 from xpumeter.errors import DriverTableError, HostError
-from xpumeter.model import HardwareType, Kind
+from xpumeter.model.calls import HardwareType, Kind
 
 CHECKOUT = Path(__file__).parents[2]
 SHIPPED = sorted((CHECKOUT / "config/drivers").glob("*.yaml"))

@@ -21,20 +21,19 @@ from xpumeter.enrich.attribute import attribute, missing
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.export.messages import Messages
-from xpumeter.model import (
-    Attribution,
+from xpumeter.model.calls import Kind
+from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.kernel import (
     CgroupId,
     CgroupName,
-    ContainerRecord,
-    DeviceId,
     DeviceTotal,
     Incarnation,
-    Kind,
-    KnownDevice,
     Losses,
     Reading,
     Row,
 )
+from xpumeter.model.owners import ContainerRecord
+from xpumeter.model.series import Attribution
 
 SECOND = 10**9
 OFFSET = 1_700_000_000 * SECOND

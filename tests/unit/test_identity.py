@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpumeter.enrich.identity import identify, identify_process
-from xpumeter.model import Identity
+from xpumeter.model.owners import Identity
 
 POD = "b5ebee9a-740b-4b72-b4b4-200165f8c557"
 OTHER_POD = "36a50509-eb46-41e0-b3d6-f24ca02da9dc"

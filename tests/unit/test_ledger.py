@@ -7,18 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpumeter.enrich.ledger import Ledger
-from xpumeter.model import (
-    Attribution,
-    DeviceId,
-    Kind,
-    KnownDevice,
-    Owner,
-    Point,
-    Reason,
-    Series,
-    Tally,
-    Usage,
-)
+from xpumeter.model.calls import Kind, Reason
+from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Attribution, Point, Series, Tally, Usage
 
 CARD = KnownDevice(DeviceId("0000:03:00.0"), "xe", None, None, None, None, None, {})
 NAMELESS = Owner(pod_uid="uid", container_id="c" * 64)

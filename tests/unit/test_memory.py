@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpumeter.model import ContainerRecord
+from xpumeter.model.owners import ContainerRecord
 from xpumeter.source.memory import Memory
 
 MAIN = ContainerRecord("a" * 64, False, "main", "trainer-0", "ml", "uid-1")

@@ -29,7 +29,10 @@ from otlp_samples import (
 )
 from xpumeter.export.catalog import CALLS, SCHEMA_URL
 from xpumeter.export.naming import error_type
-from xpumeter.model import ERROR_UNSEEN, DeviceId, Kind, Owner, Point, Reason, Series, Snapshot
+from xpumeter.model.calls import ERROR_UNSEEN, Kind, Reason
+from xpumeter.model.devices import DeviceId
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Point, Series, Snapshot
 
 
 def test_a_series_carries_pod_namespace_container_and_device() -> None:

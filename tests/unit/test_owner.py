@@ -4,7 +4,7 @@
 import pytest
 
 from xpumeter.enrich.owner import is_unresolved, owner_of
-from xpumeter.model import ContainerRecord, Identity, Owner
+from xpumeter.model.owners import ContainerRecord, Identity, Owner
 
 UID, ID, SANDBOX = "b5ebee9a-740b-4b72-b4b4-200165f8c557", "c" * 64, "5" * 64
 PATH = "/some/path"

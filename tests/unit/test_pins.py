@@ -7,7 +7,7 @@ import pytest
 
 from unit.pinned import pin
 from xpumeter.errors import NotAttached
-from xpumeter.model import CgroupId, DeviceTotal, Incarnation, Row
+from xpumeter.model.kernel import CgroupId, DeviceTotal, Incarnation, Row
 from xpumeter.source.pins import Pins
 
 ROW = Row(CgroupId(5), Incarnation(1), 0x42, 0, calls=3, time_ns=30, first_boot_ns=1)

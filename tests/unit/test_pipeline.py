@@ -18,16 +18,8 @@ from unit.pinned import pin
 from xpumeter import pipeline as pipeline_module
 from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Receivers
 from xpumeter.errors import HostError
-from xpumeter.model import (
-    CgroupId,
-    CgroupName,
-    Device,
-    DeviceId,
-    DeviceTotal,
-    Incarnation,
-    KernelDevice,
-    Row,
-)
+from xpumeter.model.devices import Device, DeviceId
+from xpumeter.model.kernel import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
 from xpumeter.pipeline import Pipeline
 from xpumeter.source import sysfs
 from xpumeter.source.pins import Pins

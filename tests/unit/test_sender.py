@@ -19,7 +19,7 @@ from fake_collector import TAKEN, FakeCollector, Request, refuse, serving, until
 from otlp_samples import new, series, snapshot
 from xpumeter.export.messages import Batch
 from xpumeter.export.otlp import Sender
-from xpumeter.model import Owner
+from xpumeter.model.owners import Owner
 
 
 @pytest.fixture

@@ -19,7 +19,9 @@ from otlp_samples import (
     series,
     snapshot,
 )
-from xpumeter.model import Kind, Owner, Point, Series
+from xpumeter.model.calls import Kind
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Point, Series
 
 
 def test_the_last_value_is_delivered_before_the_marker() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from xpumeter.model import Device, DeviceId
+from xpumeter.model.devices import Device, DeviceId
 from xpumeter.source.sysfs import read_devices
 
 HOSTS = Path(__file__).parents[1] / "hosts"

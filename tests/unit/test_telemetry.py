@@ -14,7 +14,8 @@ from fake_collector import TAKEN, FakeCollector, refuse, serving, until
 from otlp_samples import attributes
 from xpumeter.export.catalog import METRICS, On
 from xpumeter.export.telemetry import Telemetry
-from xpumeter.model import AgentStats, Losses
+from xpumeter.model.kernel import Losses
+from xpumeter.model.stats import AgentStats
 
 STATS = AgentStats(
     rows=5,

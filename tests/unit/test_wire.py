@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unit.pinned import pack_cgroups, pack_devices, pack_rows, pack_totals
-from xpumeter.model import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
+from xpumeter.model.kernel import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
 from xpumeter.source import layout, wire
 
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))

@@ -8,7 +8,7 @@ from pathlib import Path
 from xpumeter import yaml_nodes
 from xpumeter.drivers.tables import CORE
 from xpumeter.errors import DriverTableError
-from xpumeter.model import Call, DriverTable, HardwareType, Kind
+from xpumeter.model.calls import Call, DriverTable, HardwareType, Kind
 from xpumeter.yaml_nodes import Node
 
 KINDS = tuple(kind for kind in Kind if kind is not Kind.OTHER)

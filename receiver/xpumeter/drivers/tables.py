@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xpumeter import data_files
 from xpumeter.errors import DriverTableError
-from xpumeter.model import DriverTable
+from xpumeter.model.calls import DriverTable
 
 CORE = "core"
 """Name of the table of DRM's own calls: core.yaml."""

@@ -4,20 +4,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from xpumeter.model import (
-    RESTARTS,
-    Attribution,
-    CgroupId,
-    DeviceId,
-    Incarnation,
-    Kind,
-    KnownDevice,
-    Owner,
-    Reading,
-    Reason,
-    Tally,
-    Usage,
-)
+from xpumeter.model.calls import RESTARTS, Kind, Reason
+from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.kernel import CgroupId, Incarnation, Reading
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Attribution, Tally, Usage
 
 # Drivers say -ENOIOCTLCMD to a call that they do not know; vfs_ioctl() makes it -ENOTTY.
 _ENOIOCTLCMD = 515

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from xpumeter.model import CgroupId, CgroupName
+from xpumeter.model.kernel import CgroupId, CgroupName
 
 ROOT = CgroupId(1)
 """The root of the v2 hierarchy: the first inode of its file system (fs/kernfs/dir.c)."""

@@ -4,7 +4,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from xpumeter.model import Device, DeviceId, DriverTable, KernelDevice, Kind, KnownDevice
+from xpumeter.model.calls import DriverTable, Kind
+from xpumeter.model.devices import Device, DeviceId, KnownDevice
+from xpumeter.model.kernel import KernelDevice
 
 # On Linux 5.10 the parent of a virtio-gpu's DRM device is the virtio device, numbered in the order
 # of probing, and not what holds it: sysfs must tell, by the node.

@@ -10,7 +10,7 @@ Nothing above the pod is read (custom roots, nodes in containers), nothing below
 import re
 from collections.abc import Sequence
 
-from xpumeter.model import Identity
+from xpumeter.model.owners import Identity
 
 _HEX = "[0-9a-fA-F]"
 # systemd allows no `-` inside the name of a slice, so kubelets write `_`. A static pod's uid is an

@@ -5,18 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from xpumeter.model import (
-    Attribution,
-    DeviceId,
-    KnownDevice,
-    Owner,
-    Point,
-    Reason,
-    Series,
-    Snapshot,
-    Tally,
-    Usage,
-)
+from xpumeter.model.calls import Reason
+from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Attribution, Point, Series, Snapshot, Tally, Usage
 
 _K = TypeVar("_K")
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from xpumeter.model import ContainerRecord, Identity, Owner
+from xpumeter.model.owners import ContainerRecord, Identity, Owner
 
 
 def owner_of(identity: Identity, records: Mapping[str, ContainerRecord]) -> Owner:

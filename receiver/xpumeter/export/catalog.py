@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from xpumeter.model import HardwareType, Kind, Reason
+from xpumeter.model.calls import HardwareType, Kind, Reason
 
 SCOPE = "xpumeter"
 """Name of the instrumentation scope."""

@@ -24,7 +24,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 
 from xpumeter.export import catalog
 from xpumeter.export.naming import Attributes, Naming, PointKey, key_values
-from xpumeter.model import Point, Snapshot
+from xpumeter.model.series import Point, Snapshot
 
 LIMIT_BYTES = 3 << 20
 """Of one request. Receivers take 4 MiB unless told otherwise."""

@@ -8,17 +8,10 @@ from functools import cache
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from xpumeter.export import catalog
-from xpumeter.model import (
-    ERROR_UNSEEN,
-    DeviceId,
-    Kind,
-    KnownDevice,
-    Owner,
-    Point,
-    Reason,
-    Series,
-    Snapshot,
-)
+from xpumeter.model.calls import ERROR_UNSEEN, Kind, Reason
+from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.owners import Owner
+from xpumeter.model.series import Point, Series, Snapshot
 
 Attributes = tuple[tuple[str, str | int], ...]
 """Names and values, none empty: the identity of a Resource or of a point in its metric."""

@@ -29,7 +29,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 
 from xpumeter.export import catalog, otlp
-from xpumeter.model import AgentStats
+from xpumeter.model.stats import AgentStats
 
 _log = logging.getLogger(__name__)
 

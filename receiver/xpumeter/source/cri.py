@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from xpumeter.errors import RuntimeUnavailable
-from xpumeter.model import ContainerRecord
+from xpumeter.model.owners import ContainerRecord
 from xpumeter.source import cri_pb2
 
 SOCKETS = (

@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from xpumeter.model import ContainerRecord
+from xpumeter.model.owners import ContainerRecord
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ row first and to the total second, which makes the comparison exact (see `Readin
 from pathlib import Path
 
 from xpumeter.errors import NotAttached
-from xpumeter.model import CgroupId, CgroupName, KernelDevice, Reading
+from xpumeter.model.kernel import CgroupId, CgroupName, KernelDevice, Reading
 from xpumeter.source import hooks, wire
 from xpumeter.source.folder import read_meta
 

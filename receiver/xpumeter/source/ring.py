@@ -4,7 +4,7 @@
 import errno
 from pathlib import Path
 
-from xpumeter.model import CallEvent
+from xpumeter.model.kernel import CallEvent
 from xpumeter.source import libbpf, wire
 
 

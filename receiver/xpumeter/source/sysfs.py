@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xpumeter.model import Device, DeviceId
+from xpumeter.model.devices import Device, DeviceId
 
 PCI_IDS = (Path("/usr/share/misc/pci.ids"), Path("/usr/share/hwdata/pci.ids"))
 """Where distributions keep the names of PCI vendors and devices."""

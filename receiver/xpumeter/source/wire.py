@@ -7,7 +7,7 @@ Bytes that are no whole record at the end of a buffer are left out; nothing here
 import struct
 from collections.abc import Iterator
 
-from xpumeter.model import (
+from xpumeter.model.kernel import (
     CallEvent,
     CgroupId,
     CgroupName,
