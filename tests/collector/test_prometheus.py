@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent sends is what a real Collector shows to Prometheus, with the file we ship."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,72 +9,26 @@ from typing import Any
 import pytest
 import yaml
 
+from exporting import NOW, Agent, exporting, label_sets, named
 from fake_collector import until
 from lab.collector import Collector, Sample
 from otlp_samples import GPU, NPU, SECOND, SERVICE, TRAINER, new, series
 from xpumeter.export.messages import Messages
-from xpumeter.export.otlp import Sender
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.model.calls import Kind, Reason
-from xpumeter.model.devices import DeviceId, KnownDevice
 from xpumeter.model.owners import Owner
-from xpumeter.model.series import Point, Series, Snapshot
+from xpumeter.model.series import Point, Series
 from xpumeter.model.stats import AgentStats
 
 pytestmark = pytest.mark.collector
 
 OTHER_SERVICE = replace(SERVICE, cgroup="/system.slice/other.service")
-NOW = 1_700_000_000 * SECOND
-
-
-class Agent:
-    """The exporting half of an agent: what it is told to show is delivered when `push` returns."""
-
-    def __init__(self, endpoint: str, messages: Messages | None = None) -> None:
-        self.messages = messages or new()
-        self.sender = Sender(endpoint)
-        self._at = NOW
-
-    def push(
-        self,
-        *all_series: Series,
-        devices: tuple[KnownDevice, ...] = (),
-        unattributed: dict[tuple[DeviceId | None, Reason], Point] | None = None,
-        wait: bool = True,
-    ) -> None:
-        """Send a snapshot, and wait until it was taken."""
-        self._at += 10 * SECOND
-        shown = Snapshot(self._at, self._at, all_series, devices, unattributed or {})
-        batch = self.messages.update(shown, delivered=self.sender.delivered)
-        self.sender.send(batch)
-        if wait:
-            until(lambda: self.sender.delivered == batch.seq, seconds=30)
-
-
-@contextmanager
-def exporting(collector: Collector, messages: Messages | None = None) -> Iterator[Agent]:
-    agent = Agent(collector.otlp_endpoint, messages)
-    try:
-        yield agent
-    finally:
-        agent.sender.close(deadline_s=0.1)
 
 
 @pytest.fixture
 def agent(collector: Collector) -> Iterator[Agent]:
     with exporting(collector) as one:
         yield one
-
-
-def named(samples: Sequence[Sample], name: str) -> list[Sample]:
-    return [sample for sample in samples if sample.name == name]
-
-
-def label_sets(samples: Sequence[Sample]) -> set[tuple[str, frozenset[tuple[str, str]], float]]:
-    """Samples without their order; it is an error if two have the same name and labels."""
-    keys = [(sample.name, frozenset(sample.labels.items())) for sample in samples]
-    assert len(set(keys)) == len(keys)
-    return {(*key, sample.value) for key, sample in zip(keys, samples, strict=True)}
 
 
 def test_prometheus_shows_what_was_counted(collector: Collector, agent: Agent) -> None:

@@ -8,10 +8,10 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from lab.errors import LabError
@@ -60,26 +60,37 @@ def _sample(number: int, line: str) -> Sample:
 class Collector:
     """A Collector on free ports of the loopback, healthy when the block begins.
 
-    `config` is a file whose endpoints come from the environment, as in
-    otel-collector/prometheus.yaml. Its log goes to `folder`. No process is left behind.
+    `configs` are files whose endpoints come from the environment, as those in otel-collector/;
+    `environment` is what they want besides. Its log goes to `folder`. No process is left behind.
 
     Attributes:
         otlp_endpoint: `http://127.0.0.1:PORT`, OTLP over gRPC.
         prometheus_url: What a scrape asks for.
+        kubenpu_url: What a scrape asks for, of kubenpu-names.yaml.
     """
 
-    def __init__(self, program: Path, config: Path, folder: Path) -> None:
+    def __init__(
+        self,
+        program: Path,
+        configs: Path | Sequence[Path],
+        folder: Path,
+        *,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._program = program
-        self._config = config
+        self._configs = [configs] if isinstance(configs, Path) else list(configs)
         self._log = folder / "collector.log"
-        otlp, prometheus, health = _free_ports(3)
+        otlp, prometheus, kubenpu, health = free_ports(4)
         self._environment = {
             "OTLP_ENDPOINT": f"127.0.0.1:{otlp}",
             "PROMETHEUS_ENDPOINT": f"127.0.0.1:{prometheus}",
+            "KUBENPU_ENDPOINT": f"127.0.0.1:{kubenpu}",
             "HEALTH_ENDPOINT": f"127.0.0.1:{health}",
+            **environment,
         }
         self.otlp_endpoint = f"http://127.0.0.1:{otlp}"
         self.prometheus_url = f"http://127.0.0.1:{prometheus}/metrics"
+        self.kubenpu_url = f"http://127.0.0.1:{kubenpu}/metrics"
         self._health_url = f"http://127.0.0.1:{health}/"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -87,7 +98,7 @@ class Collector:
         """Start it, again on the same ports, and wait until it is healthy."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [self._program, "--config", self._config],
+                [self._program, *(word for one in self._configs for word in ("--config", one))],
                 env=dict(os.environ) | self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -145,6 +156,10 @@ class Collector:
         """The same, parsed."""
         return parse(self.text())
 
+    def scrape_kubenpu(self) -> tuple[Sample, ...]:
+        """What is under the names of KubeNPU."""
+        return parse(_get(self.kubenpu_url).decode())
+
     def _healthy(self) -> bool:
         try:
             return bool(_get(self._health_url))
@@ -160,7 +175,7 @@ def _get(url: str) -> bytes:
     return body
 
 
-def _free_ports(count: int) -> Iterator[int]:
+def free_ports(count: int) -> Iterator[int]:
     """Ports that nobody listens on now, each another one."""
     with contextlib.ExitStack() as stack:
         for _ in range(count):
