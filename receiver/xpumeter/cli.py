@@ -5,7 +5,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from xpumeter.commands import attach, devices, identify, run, validate
+from xpumeter.commands import attach, devices, doctor, identify, run, validate
 from xpumeter.commands.parsers import Command, Commands
 from xpumeter.errors import XpumeterError
 
@@ -16,6 +16,7 @@ and pushes the counts over OTLP.
   on one host         sudo xpumeter run --config xpumeter.yaml
   in two steps        sudo xpumeter attach     counting goes on when it has exited
                       xpumeter run             needs no capability
+  if it does not go   xpumeter doctor          what is missing, and what to do
   without privileges  xpumeter devices         what is here, and what of it can be seen
                       xpumeter identify PATH   whose cgroup that is, for reports of wrong names
 """
@@ -78,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = Commands(parser)
-    for module in (run, attach, devices, identify, validate):
+    for module in (run, attach, doctor, devices, identify, validate):
         module.add(commands)
     return parser
 

@@ -53,8 +53,7 @@ def attach(object_file: Path, pins: Path, wanted: Sequence[Hook]) -> Attached:
         NotAttached: Pins of another layout are there.
     """
     probe.require_attachable(probe.look(), pins)
-    image = object_file.read_bytes()
-    sha256 = hashlib.sha256(image).digest()
+    sha256 = digest(object_file)
     with folder.locked(pins):
         if (pins / folder.META).exists():
             return _kept(pins, sha256)
@@ -84,6 +83,11 @@ def attach(object_file: Path, pins: Path, wanted: Sequence[Hook]) -> Attached:
         hint="--log-level debug prints the whole log; please report it with the kernel's release",
         log=log,
     )
+
+
+def digest(object_file: Path) -> bytes:
+    """SHA-256 of the object: what `meta` says of the programs that are attached."""
+    return hashlib.sha256(object_file.read_bytes()).digest()
 
 
 def _kept(pins: Path, sha256: bytes) -> Attached:
@@ -123,6 +127,23 @@ def _attach(loaded: libbpf.Object, plan: hooks.Plan, sha256: bytes, pins: Path) 
         for name in hooks.READERS:
             loaded.attach_reader(f"read_{name}", name).pin(place / name)
             (place / name).chmod(_PUBLIC)
+
+
+def why_not_loaded(object_file: Path, plan: hooks.Plan) -> str:
+    """Load a hook's programs and let go of them again: the kernel's reason, empty if it takes them.
+
+    Nothing is attached: to attach and detach would make the returns of calls asleep in the driver
+    go unseen.
+    """
+    try:
+        with libbpf.Object(object_file) as loaded:
+            try:
+                loaded.load(plan.programs)
+            except OSError as error:
+                return _reason(error, loaded.log)
+    except OSError as error:
+        return str(error.args[1])
+    return ""
 
 
 def detach(pins: Path) -> tuple[str, ...]:

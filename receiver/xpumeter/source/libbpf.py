@@ -96,6 +96,11 @@ def _library() -> tuple[c.CDLL, Log]:
     return library, log
 
 
+def require() -> None:
+    """Raise HostError where libbpf is not installed."""
+    _library()
+
+
 def _checked(result: int | None, what: str) -> int:
     """The result, if it is neither NULL nor negative."""
     if result is None or result < 0:

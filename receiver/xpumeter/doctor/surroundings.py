@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Around the counting: who the callers are, what they call, and who is told."""
+
+import os
+import socket
+from collections import Counter
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from xpumeter import drivers, inventory
+from xpumeter.config import Config
+from xpumeter.errors import RuntimeUnavailable
+from xpumeter.forms import AUTO, NONE
+from xpumeter.model.checks import Check, Status
+from xpumeter.source import cri, facts
+
+_TIMEOUT_S = 2.0
+_PORTS = {"http": 80, "https": 443}
+
+
+def cgroups(root: Path, _: Config) -> Check:
+    """Names come from the v2 hierarchy."""
+    hierarchy, pods = facts.hierarchy(root), facts.pod_layout(root)
+    if hierarchy == "v2":
+        return Check("cgroups", Status.OK, f"v2{f', pods by {pods}' if pods else ''}")
+    if hierarchy == "none":
+        return Check("cgroups", Status.UNKNOWN, "not mounted here")
+    return Check(
+        "cgroups",
+        Status.WARN,
+        hierarchy,
+        "boot with systemd.unified_cgroup_hierarchy=1: here ids of the v2 hierarchy name no pod",
+    )
+
+
+def runtime(root: Path, config: Config) -> Check:
+    """Names of pods and containers come from its socket."""
+    endpoint = config.receiver.runtime_endpoint
+    if endpoint == NONE:
+        return Check("runtime", Status.OK, "none, as configured: ids of pods and containers only")
+    if endpoint == AUTO:
+        found = cri.find_endpoint(root)
+        if found is None:
+            return Check(
+                "runtime",
+                Status.WARN,
+                "no socket at any of the usual places",
+                "mount the runtime's, or name it in receivers.xpumeter.runtime_endpoint; "
+                "`none` says that there shall be none",
+            )
+        endpoint = found
+    asked = cri.Runtime(endpoint)
+    try:
+        records = asked.records()
+    except RuntimeUnavailable as error:
+        return Check("runtime", Status.WARN, str(error), error.hint)
+    finally:
+        asked.close()
+    containers = sum(not record.sandbox for record in records.values())
+    return Check("runtime", Status.OK, f"{endpoint}: {containers} containers")
+
+
+def state(_: Path, config: Config) -> Check:
+    """Names of containers that are gone are kept there for the next agent."""
+    folder = config.receiver.state
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if os.access(there, os.W_OK | os.X_OK):
+        return Check("state", Status.OK, str(folder))
+    return Check(
+        "state",
+        Status.WARN,
+        f"{there} may not be written to",
+        "a restarted agent would not know the names of containers that are gone by then",
+    )
+
+
+def devices(root: Path, config: Config) -> Check:
+    """What there is to count."""
+    found = inventory.entries(root / "sys", drivers.load(config.receiver.driver_tables))
+    if not found:
+        hint = "nothing to do here; the agent idles until a driver brings one"
+        return Check("devices", Status.WARN, "none", hint)
+    by_driver = Counter(one["driver"] or f"{one['sysfs_driver']} (no table)" for one in found)
+    shown = ", ".join(f"{count} {name}" for name, count in by_driver.items())
+    if any(one["driver"] is None for one in found):
+        hint = "calls of a driver without a table count as `other`: add one (docs/drivers.md)"
+        return Check("devices", Status.WARN, shown, hint)
+    return Check("devices", Status.OK, shown)
+
+
+def process(root: Path, _: Config) -> Check:
+    """What decides on this process's system calls."""
+    seccomp = facts.seccomp(root) or "unknown"
+    modules = facts.read(root, "sys/kernel/security/lsm") or "not shown here"
+    return Check("confinement", Status.OK, f"seccomp {seccomp}; LSMs {modules}")
+
+
+def collector(_: Path, config: Config) -> Check:
+    """Whether somebody listens where the data goes. Nothing is sent."""
+    endpoint = config.exporter.endpoint
+    try:
+        _connect(endpoint)
+    except OSError as error:
+        return Check(
+            "Collector",
+            Status.WARN,
+            f"{endpoint}: {error.strerror or error}",
+            "counts wait in the kernel; start it, or set exporters.otlp_grpc.endpoint",
+        )
+    return Check("Collector", Status.OK, f"{endpoint} listens")
+
+
+def _connect(endpoint: str) -> None:
+    url = urlsplit(endpoint)
+    if url.scheme == "unix":
+        with socket.socket(socket.AF_UNIX) as local:
+            local.settimeout(_TIMEOUT_S)
+            local.connect(url.path)
+        return
+    port = url.port or _PORTS.get(url.scheme, 4317)
+    socket.create_connection((url.hostname or "localhost", port), _TIMEOUT_S).close()
+
+
+CHECKS = (cgroups, runtime, state, devices, process, collector)
