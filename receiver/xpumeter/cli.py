@@ -5,7 +5,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from xpumeter.commands import attach, devices, identify, run, validate
+from xpumeter.commands import attach, devices, drivers, identify, run, validate
 from xpumeter.commands.parsers import Command, Commands
 from xpumeter.errors import XpumeterError
 
@@ -17,6 +17,7 @@ and pushes the counts over OTLP.
   in two steps        sudo xpumeter attach     counting goes on when it has exited
                       xpumeter run             needs no capability
   without privileges  xpumeter devices         what is here, and what of it can be seen
+                      xpumeter drivers list    what is known of drivers, and how to add one
                       xpumeter identify PATH   whose cgroup that is, for reports of wrong names
 """
 
@@ -78,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = Commands(parser)
-    for module in (run, attach, devices, identify, validate):
+    for module in (run, attach, devices, drivers, identify, validate):
         module.add(commands)
     return parser
 
