@@ -57,8 +57,10 @@ The evidence for a table, from weak to strong:
 "First Linux" is the first release that has the driver in the form that is counted here. The calls
 are in [drivers](drivers.md), one by one.
 
-Besides what a line names, of no driver a call tells of
-{core}.
+Calls tell of the kinds under "seen", but for what the last column names, and for what no driver's
+calls tell of:
+
+{core}
 """
 
 _DRIVERS = """\
@@ -97,7 +99,7 @@ def drivers_page() -> str:
 def support_page() -> str:
     """docs/support.md, from the shipped tables."""
     tables = drivers.load()
-    of_all = ";\n".join(tables.core.not_observable.values())
+    of_all = "\n".join(f"- *{kind}*: {why}" for kind, why in tables.core.not_observable.items())
     every = list(tables.by_driver.values())
     return "\n".join([_SUPPORT.format(core=of_all), *_overview(every, tables.core)]) + "\n"
 
@@ -115,13 +117,13 @@ def _configuration_table() -> Iterator[str]:
 
 
 def _overview(tables: list[DriverTable], core: DriverTable) -> Iterator[str]:
-    yield "| driver | type | vendor | first Linux | evidence | not observable |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+    yield "| driver | type | vendor | first Linux | evidence | seen | not observable |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
     for table in tables:
         own = [
             f"*{kind}*: {why}"
-            for kind, why in table.not_observable.items()
-            if why != core.not_observable.get(kind)
+            for kind in Kind
+            if (why := table.not_observable.get(kind)) != core.not_observable.get(kind)
         ]
         cells = (
             f"[`{table.driver}`](drivers.md#{table.driver})",
@@ -129,6 +131,7 @@ def _overview(tables: list[DriverTable], core: DriverTable) -> Iterator[str]:
             table.vendor or "",
             table.since or "",
             ", ".join(_evidence(table)),
+            " ".join(table.observable),
             "; ".join(own),
         )
         yield f"| {' | '.join(cells)} |"
@@ -163,7 +166,7 @@ def _driver(table: DriverTable) -> Iterator[str]:
         calls = [call for call in table.calls if call.kind is kind]
         own = [call for call in calls if is_core or not call.core]
         cells = [f"`{call.name}` {call.nr:#04x}" for call in own]
-        if len(own) < len(calls) and (kind in table.core_kinds):
+        if len(own) < len(calls) and kind in {Kind.OTHER, *table.core_kinds}:
             cells.append("core calls")
         yield f"| {kind} | {', '.join(cells) or 'none'} | {table.not_observable.get(kind, '')} |"
 
