@@ -84,6 +84,7 @@ format: venv
 docs: venv
 	$(BIN)/python -m xpumeter.reference schema > config/xpumeter.schema.json
 	$(BIN)/python -m xpumeter.reference configuration > docs/configuration.md
+	$(BIN)/python -m xpumeter.reference support > docs/support.md
 	$(BIN)/python -m xpumeter.reference drivers > docs/drivers.md
 	$(BIN)/python -m xpumeter.export.reference > docs/metrics.md
 

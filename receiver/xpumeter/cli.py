@@ -5,7 +5,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from xpumeter.commands import attach, devices, doctor, identify, run, validate
+from xpumeter.commands import attach, devices, doctor, drivers, identify, run, validate
 from xpumeter.commands.parsers import Command, Commands
 from xpumeter.errors import XpumeterError
 
@@ -18,6 +18,7 @@ and pushes the counts over OTLP.
                       xpumeter run             needs no capability
   if it does not go   xpumeter doctor          what is missing, and what to do
   without privileges  xpumeter devices         what is here, and what of it can be seen
+                      xpumeter drivers list    what is known of drivers, and how to add one
                       xpumeter identify PATH   whose cgroup that is, for reports of wrong names
 """
 
@@ -79,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = Commands(parser)
-    for module in (run, attach, doctor, devices, identify, validate):
+    for module in (run, attach, doctor, devices, drivers, identify, validate):
         module.add(commands)
     return parser
 

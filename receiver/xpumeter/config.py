@@ -73,7 +73,7 @@ class Counting:
         FOLDER,
         Path("/run/xpumeter"),
         "Folder for what a restarted agent must still know: the names of containers that are gone "
-        "by then. Made if it is not there.",
+        "by then, and the kinds of what was counted. Made if it is not there.",
     )
 
 

@@ -7,7 +7,6 @@ from typing import TypedDict
 
 from xpumeter.drivers import Tables
 from xpumeter.errors import HostError
-from xpumeter.model.calls import Kind
 from xpumeter.model.devices import Device
 from xpumeter.source import sysfs
 
@@ -43,10 +42,21 @@ def entries(sysfs_root: Path, tables: Tables) -> list[Entry]:
     return [_entry(device, tables) for device in sysfs.read_devices(sysfs_root)]
 
 
+def notes(found: Sequence[Entry]) -> Sequence[str]:
+    """What is missing to see more of these devices, and how to add it: one line for each driver."""
+    unknown = {each["sysfs_driver"]: each["id"] for each in found if each["driver"] is None}
+    return [
+        f"{driver}: no driver table: its own calls are counted as `other`; "
+        "docs/adding-a-driver.md says how to add one"
+        if driver
+        else f"{device_id}: sysfs does not name its driver: kinds are known from its first call on"
+        for driver, device_id in unknown.items()
+    ]
+
+
 def _entry(device: Device, tables: Tables) -> Entry:
     table = tables.of_sysfs(device.sysfs_driver)
     seen = table or tables.core
-    kinds = {call.kind for call in seen.calls}
     return Entry(
         id=device.device_id,
         driver=table.driver if table else None,
@@ -57,7 +67,7 @@ def _entry(device: Device, tables: Tables) -> Entry:
         model=device.model,
         numa_node=device.numa_node,
         nodes=[f"/dev/{name}" for name in device.node_names],
-        observable=[kind.value for kind in Kind if kind in kinds],
+        observable=[kind.value for kind in seen.observable],
         not_observable={kind.value: why for kind, why in seen.not_observable.items()},
     )
 

@@ -19,18 +19,21 @@ from xpumeter.callers import Callers
 from xpumeter.config import Config, MetricsLevel
 from xpumeter.enrich.attribute import attribute, missing
 from xpumeter.enrich.devices import know
+from xpumeter.enrich.kind_history import with_kinds_before
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.errors import HostError
 from xpumeter.export.messages import Messages
 from xpumeter.export.otlp import Sender
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.forms import AUTO, NONE
+from xpumeter.kind_keeper import KindKeeper
 from xpumeter.model.calls import Reason
 from xpumeter.model.devices import KnownDevice
 from xpumeter.model.kernel import Incarnation, Reading
 from xpumeter.model.stats import AgentStats
 from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
+from xpumeter.source.kinds_file import KindsFile
 from xpumeter.source.memory import Memory
 from xpumeter.source.pins import Pins
 from xpumeter.source.ring import Ring, why_refused
@@ -84,6 +87,8 @@ class Pipeline:
         self._runtime = _runtime(config.receiver.runtime_endpoint)
         self._memory = Memory(config.receiver.state, pins.meta.attach_id)
         self._callers = Callers(self._runtime, self._memory)
+        self._kinds_file = KindsFile(config.receiver.state, pins.meta.attach_id)
+        self._kinds = KindKeeper(self._kinds_file)
         self._ledger = Ledger()
         own_version, of_host = version("xpumeter"), host.attributes()
         self._messages = Messages(version=own_version, host=of_host)
@@ -161,7 +166,8 @@ class Pipeline:
         # 0 is what got no number, and never gets a name.
         if {row.device for row in reading.rows} - self._devices.keys() - {0}:
             self._meet_devices()
-        return reading
+        boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return self._kinds.keep(reading, self._devices, boot_ns=boot_ns)
 
     def _meet_devices(self) -> None:
         """Learn what is new. What is known stays: after an unplug sysfs has forgotten it."""
@@ -170,9 +176,8 @@ class Pipeline:
         self._bad_sysfs += len(bad)
         for device in self._pins.devices():
             if device.incarnation not in self._devices:
-                self._devices[device.incarnation] = know(
-                    device, found, self._tables.by_driver, self._tables.core.kinds
-                )
+                known = know(device, found, self._tables.by_driver, self._tables.core.kinds)
+                self._devices[device.incarnation] = with_kinds_before(known)
 
     def _export(self, *, may_ask: bool = True) -> None:
         reading = self._look(may_ask=may_ask)
@@ -216,7 +221,8 @@ class Pipeline:
     def _bad_records(self) -> int:
         ring = self._ring.bad_records if self._ring else 0
         runtime = self._runtime.bad_records if self._runtime else 0
-        return self._bad_sysfs + self._memory.bad_records + ring + runtime
+        files = self._memory.bad_records + self._kinds_file.bad_records
+        return self._bad_sysfs + files + ring + runtime
 
 
 def _runtime(endpoint: str) -> Runtime | None:

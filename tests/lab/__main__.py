@@ -84,7 +84,7 @@ def prepare_all() -> None:
         for metapackage in prepare.metapackages():
             prepare.kernel(made, metapackage)
         xpumeter_tree(cache, made.root, prepare.CHECKOUT)
-        headers.include_folders(cache)
+        headers.every_version(cache)
         building.result()
     cache.prune()
     say(f"lab: ready in {cache.root}")

@@ -48,18 +48,18 @@ def codename() -> str:
 
 
 class Apt:
-    """apt for the host's suite, or for that and its backports.
+    """apt for the host's suite, or for that and its backports, or another `suite` (`sid`).
 
     `closure()` says what a package needs, `unpack()` lays it into a folder.  Root or not.
     """
 
-    def __init__(self, cache: Cache, *, backports: bool = False) -> None:
+    def __init__(self, cache: Cache, *, backports: bool = False, suite: str | None = None) -> None:
         self._cache = cache
         self._suite = codename()
-        self._target = f"{self._suite}-backports" if backports else self._suite
+        self._target = suite or (f"{self._suite}-backports" if backports else self._suite)
         self._home = cache.root / f"apt-{self._target}"
         suites = [self._suite, f"{self._suite}-updates", f"{self._suite}-security"]
-        extra = [self._target] if backports else []
+        extra = [self._target] if self._target != self._suite else []
         self._sources = host_sources(ETC_APT, suites, extra)
         self._debs = cache.root / "debs"
         self._updated = False

@@ -29,7 +29,7 @@ def test_help_tells_a_newcomer_what_to_type(capsys: pytest.CaptureFixture[str]) 
 
     text = capsys.readouterr().out
     assert ended.value.code == 0
-    for command in ("run", "attach", "detach", "devices", "identify", "validate"):
+    for command in ("run", "attach", "detach", "devices", "drivers", "identify", "validate"):
         assert f"\n    {command} " in text
     assert "sudo xpumeter run --config xpumeter.yaml" in text
     assert "  77  a capability is missing" in text

@@ -222,7 +222,7 @@ def test_validate_shows_settings_and_drivers(tmp_path: Path) -> None:
     text = checked.text()
     assert "exporters.otlp_grpc.headers.a           (hidden)\n" in text
     assert "receivers.xpumeter.collection_interval  10s\n" in text
-    assert "xe          gpu   1       2      2     3     " in text
+    assert "xe                    gpu   1       2      2     3     " in text
     document = checked.document()
     assert document["config"] == config.show(checked.config)
     assert [driver["driver"] for driver in document["drivers"]] == list(checked.tables.by_driver)

@@ -214,6 +214,32 @@ def test_a_device_that_was_unplugged_keeps_its_names(
     assert models["0000:00:14.0"] is None
 
 
+def test_a_changed_driver_table_counts_from_its_load_on(
+    tmp_path: Path, collector: FakeCollector
+) -> None:
+    """Three waits stay waits when the next agent's table calls them submissions; two more are."""
+    table = tmp_path / "mine.yaml"
+    table.write_text(
+        "driver: virtio_gpu\nextends: virtio_gpu\ncalls:\n"
+        "  - {name: DRM_IOCTL_VIRTGPU_WAIT, nr: 0x48, kind: submit}\n"
+    )
+    row = Row(CONTAINER, GPU, WAIT, 0, calls=3, time_ns=0, first_boot_ns=1)
+    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+    shown_by(collector, folder)
+    config = configured(folder, collector.endpoint)
+    mine = replace(config.receivers.xpumeter, driver_tables=(table,))
+    changed = replace(config, receivers=replace(config.receivers, xpumeter=mine))
+
+    for calls in (3, 5):
+        again = [replace(row, calls=calls)]
+        pin(folder, rows=again, cgroups=CGROUPS, devices=DEVICES)
+        with Pipeline(changed, Pins(folder), cgroup_v2=True) as pipeline:
+            pipeline.run(Soon(0))
+        shown = Shown(collector)
+        assert shown.points[ID, "xpumeter.calls", "wait"] == 3
+        assert shown.points.get((ID, "xpumeter.calls", "submit"), 0) == calls - 3
+
+
 @pytest.mark.parametrize("refusal", [PermissionError(1, "open"), HostError("no libbpf")])
 def test_without_a_ring_the_rows_are_read_all_the_same(
     tmp_path: Path,

@@ -29,6 +29,10 @@ class Commands:
             "-o", "--output", choices=("table", "json"), default="table", help="default: table"
         )
 
+    def group(self, name: str, summary: str) -> "Commands":
+        """Commands of their own below `name`: `xpumeter NAME COMMAND`."""
+        return Commands(self._added.add_parser(name, help=summary, description=summary))
+
     def add(
         self, name: str, command: Command, summary: str, *, prints: bool = True
     ) -> argparse.ArgumentParser:

@@ -12,6 +12,9 @@ from xpumeter.model.calls import DriverTable
 CORE = "core"
 """Name of the table of DRM's own calls: core.yaml."""
 
+CORE_HEADER = "drm/drm.h"
+"""What defines them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tables:
@@ -35,12 +38,12 @@ class Tables:
 def load(places: Iterable[Path] = ()) -> Tables:
     """The shipped tables and those of `places`, folders or single files.
 
-    A table replaces the one of the same driver from an earlier place, core.yaml too.
-    DriverTableError for the first thing that is wrong.
+    A table replaces the one of the same driver from an earlier place, core.yaml too, or extends
+    one of an earlier place. DriverTableError for the first thing that is wrong.
     """
     found: dict[str, DriverTable] = {}
     for place in [data_files.find("drivers"), *places]:
-        found.update(_read_place(place))
+        found.update(_read_place(place, found))
     core = found.pop(CORE)
     by_driver = {driver: _with_core(found[driver], core) for driver in sorted(found)}
     by_sysfs: dict[str, DriverTable] = {}
@@ -48,14 +51,14 @@ def load(places: Iterable[Path] = ()) -> Tables:
         for sysfs_driver in table.sysfs_drivers:
             if other := by_sysfs.get(sysfs_driver):
                 raise DriverTableError(
-                    f"{table.source}: sysfs: {sysfs_driver!r} is {other.driver}'s already",
+                    f"{table.source}: sysfs_drivers: {sysfs_driver!r} is {other.driver}'s already",
                     hint=f"see {other.source}",
                 )
             by_sysfs[sysfs_driver] = table
     return Tables(by_driver, by_sysfs, core)
 
 
-def _read_place(place: Path) -> dict[str, DriverTable]:
+def _read_place(place: Path, earlier: Mapping[str, DriverTable]) -> dict[str, DriverTable]:
     """Tables of one folder or file, by driver."""
     from xpumeter.drivers.reader import read_table  # brings PyYAML, which attach does without
 
@@ -74,7 +77,7 @@ def _read_place(place: Path) -> dict[str, DriverTable]:
         )
     found: dict[str, DriverTable] = {}
     for file in files:
-        table = read_table(file)
+        table = read_table(file, earlier)
         if other := found.get(table.driver):
             raise DriverTableError(
                 f"{file}: driver {table.driver!r} has a table already", hint=f"see {other.source}"

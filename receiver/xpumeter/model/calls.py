@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a call is for, and the numbers that say so."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -50,18 +50,23 @@ class HardwareType(StrEnum):
 class Call:
     """One row of a driver table: `nr` as the kernel's rows hold it, _IOC_NR of the macro `name`.
 
-    `header` is the uapi header that defines the macro, below /usr/include.
+    `header` is the uapi header that defines the macro, below /usr/include. `core` says that DRM
+    itself answers the call, so that it is in the table of every driver.
     """
 
     name: str
     nr: int
     kind: Kind
     header: str
+    core: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DriverTable:
     """Which call numbers of a driver are which kind; core calls of DRM included.
+
+    A call of the kind `other` is there to have a name, and to keep its number from being taken for
+    something else.
 
     Attributes:
         driver: DRM name.
@@ -72,6 +77,10 @@ class DriverTable:
         not_observable: Kind -> one sentence on what no call shows.
         tested: On what it was seen to work, as people reported it.
         source: The file.
+        header: uapi header of the driver's own calls, below /usr/include.
+        header_unchecked: Why the numbers are not compared with the header; None where they are.
+        since: First Linux that has the driver; None where the table does not say.
+        core_kinds: Kinds of DRM's core calls that the driver answers.
     """
 
     driver: str
@@ -82,6 +91,16 @@ class DriverTable:
     not_observable: Mapping[Kind, str]
     tested: tuple[Mapping[str, str], ...]
     source: str
+    header: str = ""
+    header_unchecked: str | None = None
+    since: str | None = None
+    core_kinds: Set[Kind] = frozenset(Kind)
+
+    @property
+    def observable(self) -> tuple[Kind, ...]:
+        """Kinds that some call of the driver tells of, maybe not of all: see `not_observable`."""
+        told = {call.kind for call in self.calls if not call.core or call.kind in self.core_kinds}
+        return tuple(kind for kind in Kind if kind in told and kind is not Kind.OTHER)
 
     @property
     def kinds(self) -> Mapping[int, Kind]:

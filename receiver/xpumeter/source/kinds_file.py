@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Under which kinds calls were counted, kept in a file for the next agent.
+
+It may have other driver tables, and what this agent counted must stay under the kinds that it had.
+The file belongs to one attach: with other counts it means nothing.
+"""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from xpumeter.model.calls import Kind
+from xpumeter.model.kernel import CgroupId, Incarnation
+from xpumeter.model.kinds import Before, KindHistory, RowOf
+
+_log = logging.getLogger(__name__)
+
+
+class KindsFile:
+    """`folder`/kinds.json.
+
+    Attributes:
+        bad_records: How often the file made no sense, and was passed over.
+    """
+
+    def __init__(self, folder: Path, attach_id: bytes) -> None:
+        self.bad_records = 0
+        self._file = folder / "kinds.json"
+        self._attach_id = attach_id.hex()
+
+    def load(self) -> KindHistory:
+        """What an agent of the same attach saved; an empty history if there is none."""
+        try:
+            saved = json.loads(self._file.read_text())
+            if not isinstance(saved, dict) or saved.get("attach_id") != self._attach_id:
+                return KindHistory()
+            return _history(saved)
+        except FileNotFoundError:
+            return KindHistory()
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            _log.warning("event=kinds_unreadable file=%s reason=%r", self._file, str(error))
+            self.bad_records += 1
+            return KindHistory()
+
+    def save(self, history: KindHistory) -> None:
+        """Replace what is there, as a whole or not at all. Where it cannot, one line says so."""
+        text = json.dumps(
+            {
+                "attach_id": self._attach_id,
+                "drivers": history.drivers,
+                "rows": [
+                    [
+                        *key,
+                        [
+                            [each.kind, each.calls, each.time_ns, each.until_boot_ns]
+                            for each in past
+                        ],
+                    ]
+                    for key, past in history.rows.items()
+                ],
+            }
+        )
+        new = self._file.with_suffix(".new")
+        try:
+            self._file.parent.mkdir(exist_ok=True)
+            new.write_text(text)
+            new.replace(self._file)
+        except OSError as error:
+            _log.warning(
+                "event=kinds_unwritable file=%s reason=%r consequence="
+                "'with changed driver tables the next agent moves old calls to their new kinds'",
+                self._file,
+                error.strerror,
+            )
+
+
+def _history(saved: dict[str, Any]) -> KindHistory:
+    """Raises ValueError, TypeError, KeyError or AttributeError for what is no history."""
+    return KindHistory(
+        drivers={
+            driver: {int(nr): Kind(kind) for nr, kind in kinds.items()}
+            for driver, kinds in saved["drivers"].items()
+        },
+        rows={
+            RowOf(CgroupId(int(cgroup_id)), Incarnation(int(device)), int(nr), int(error)): tuple(
+                Before(Kind(kind), int(calls), int(time_ns), int(until))
+                for kind, calls, time_ns, until in past
+            )
+            for cgroup_id, device, nr, error, past in saved["rows"]
+        },
+    )
