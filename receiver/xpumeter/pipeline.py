@@ -22,8 +22,10 @@ from xpumeter.enrich.devices import know
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.errors import HostError
 from xpumeter.export.messages import Messages
-from xpumeter.export.otlp import Sender
+from xpumeter.export.own_exporter import own_exporter
+from xpumeter.export.sender import Sender
 from xpumeter.export.telemetry import Telemetry
+from xpumeter.export.transport import open_transport
 from xpumeter.forms import AUTO, NONE
 from xpumeter.model.calls import Reason
 from xpumeter.model.devices import KnownDevice
@@ -86,10 +88,13 @@ class Pipeline:
         self._callers = Callers(self._runtime, self._memory)
         self._ledger = Ledger()
         own_version, of_host = version("xpumeter"), host.attributes()
-        self._messages = Messages(version=own_version, host=of_host)
         exporter = config.exporter
-        headers = dict(exporter.headers)
-        self._sender = Sender(exporter.endpoint, headers=headers, timeout_s=exporter.timeout_s)
+        self._messages = Messages(
+            version=own_version,
+            host=of_host,
+            limit_bytes=int(exporter.max_request_size_mib * 2**20),
+        )
+        self._sender = Sender(open_transport(exporter), exporter.retry_on_failure)
         self._devices: dict[Incarnation, KnownDevice] = {}
         self._bad_sysfs = 0
         self._stats = AgentStats(hook=pins.hook, row_limit=layout.ROW_LIMIT)
@@ -97,11 +102,9 @@ class Pipeline:
         if config.service.telemetry.metrics.level is not MetricsLevel.NONE:
             self._telemetry = Telemetry(
                 lambda: self._stats,
-                exporter.endpoint,
+                own_exporter(exporter),
                 version=own_version,
                 host=of_host,
-                headers=headers,
-                timeout_s=exporter.timeout_s,
                 interval_s=self._interval_s,
             )
 
@@ -208,8 +211,8 @@ class Pipeline:
             runtime_errors=runtime.errors if runtime else 0,
             bad_records=self._bad_records(),
             unresolved=len(self._callers.unresolved),
-            exports=self._sender.exports,
-            export_failures=self._sender.failures,
+            exports=self._sender.stats.exports,
+            export_failures=self._sender.stats.failed,
             hook=self._pins.hook,
         )
 
