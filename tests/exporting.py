@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from fake_collector import until
 from lab.collector import Collector, Sample
 from otlp_samples import SECOND, new
+from xpumeter.destination import OtlpGrpc
 from xpumeter.export.messages import Messages
-from xpumeter.export.otlp import Sender
+from xpumeter.export.sender import Sender
+from xpumeter.export.transport import open_transport
 from xpumeter.model.calls import Reason
 from xpumeter.model.devices import DeviceId, KnownDevice
 from xpumeter.model.series import Point, Series, Snapshot
@@ -24,7 +26,7 @@ class Agent:
 
     def __init__(self, endpoint: str, messages: Messages | None = None) -> None:
         self.messages = messages or new()
-        self.sender = Sender(endpoint)
+        self.sender = Sender(open_transport(OtlpGrpc(endpoint)))
         self.at = NOW
 
     def push(

@@ -66,9 +66,13 @@ def main(config_file: Path | None, *, log_level: str | None) -> int:
         level=(log_level or settings.service.telemetry.logs.level).upper(),
         format="ts=%(asctime)s level=%(levelname)s %(message)s",
     )
-    # The user's own: a wrong one must not leave programs attached that nobody reads.
+    # The user's own: what is wrong with it must not leave programs attached that nobody reads.
     if settings.receiver.driver_tables:
         drivers.load(settings.receiver.driver_tables)
+    if settings.exporter.tls.has_files:
+        from xpumeter.export import tls  # brings OpenSSL
+
+        tls.context(settings.exporter.tls)
     stop = Stop()
     pins = count(settings, stop)
     if pins is None:

@@ -8,15 +8,19 @@ config/xpumeter.schema.json and docs/configuration.md follow.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from xpumeter.destination import Destination, OtlpGrpc, OtlpHttp, Protocol, variables
 from xpumeter.errors import ConfigError
-from xpumeter.forms import AUTO, ENDPOINT, FOLDER, FOLDERS, HEADERS, HOOKS, SOCKET, choice, duration
+from xpumeter.forms import AUTO, FOLDER, FOLDERS, HOOKS, SOCKET, choice, duration
 from xpumeter.hook import PINS, Hook
 from xpumeter.settings import read_section, schema_of, setting, show_section
+
+if TYPE_CHECKING:  # it brings PyYAML, which a run without a file does not need
+    from xpumeter.yaml_nodes import Node
 
 
 class LogLevel(StrEnum):
@@ -97,36 +101,11 @@ class Processors:
 
 
 @dataclass(frozen=True, slots=True)
-class OtlpGrpc:
-    """OTLP over gRPC, to a Collector."""
-
-    endpoint: str = setting(
-        ENDPOINT,
-        "http://localhost:4317",
-        "Where the Collector is. `https` means TLS.",
-        variable="OTEL_EXPORTER_OTLP_ENDPOINT",
-    )
-    headers: tuple[tuple[str, str], ...] = setting(
-        HEADERS,
-        (),
-        "Sent with each batch, such as a token. Never printed. The variable has `name=text`, with "
-        "commas between.",
-        variable="OTEL_EXPORTER_OTLP_HEADERS",
-        secret=True,
-    )
-    timeout_s: float = setting(
-        duration("100ms", "10m"),
-        10.0,
-        "How long the Collector has to take a batch.",
-        key="timeout",
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Exporters:
-    """Where the counts go."""
+    """Where the counts go: over gRPC, or over HTTP."""
 
-    otlp_grpc: OtlpGrpc = OtlpGrpc()
+    otlp_grpc: OtlpGrpc | None = OtlpGrpc()
+    otlp_http: OtlpHttp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,22 +156,28 @@ class Config:
         return self.receivers.xpumeter
 
     @property
-    def exporter(self) -> OtlpGrpc:
-        """The only exporter."""
-        return self.exporters.otlp_grpc
+    def exporter(self) -> Destination:
+        """The exporter that is there."""
+        exporter = self.exporters.otlp_grpc or self.exporters.otlp_http
+        assert exporter is not None  # noqa: S101 (`load` has seen to it)
+        return exporter
 
 
 _TEMPORALITY = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
-_FIXED = "the pipeline is fixed (xpumeter, filter, otlp_grpc): leave this key out"
-_ONLY_GRPC = "the exporter is called otlp_grpc: OTLP over gRPC is what there is"
+_FIXED = "the pipeline is fixed (xpumeter, filter, otlp): leave this key out"
+_NO_QUEUE = "leave it out: a batch has all totals, so the newest replaces the one that waits"
 _HINTS = {
     "extensions": _FIXED,
     "connectors": _FIXED,
     "service.pipelines": _FIXED,
     "service.extensions": _FIXED,
-    "exporters.otlp": _ONLY_GRPC,
-    "exporters.otlphttp": _ONLY_GRPC,
-    "exporters.otlp_http": _ONLY_GRPC,
+    "exporters.otlp": "the exporter is called otlp_grpc",
+    "exporters.otlphttp": "the exporter is called otlp_http",
+    "exporters.otlp_grpc.sending_queue": _NO_QUEUE,
+    "exporters.otlp_http.sending_queue": _NO_QUEUE,
+    "exporters.otlp_grpc.tls.insecure_skip_verify": "gRPC always checks the certificate: give its "
+    "issuer as ca_file and its name as server_name_override, or use otlp_http",
+    "exporters.otlp_http.tls.insecure": "the endpoint says it: http:// speaks no TLS",
 }
 """What users of a Collector write by habit, and what to do instead."""
 
@@ -208,19 +193,61 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
             hint="let a Collector make deltas of them, with its cumulativetodelta processor",
         )
     if path is None:
-        return read_section(Config, None, environ)
+        return _complete(read_section(Config, None, environ), environ)
     from xpumeter import yaml_nodes  # brings PyYAML
 
     top = yaml_nodes.read(path, ConfigError)
     yaml_nodes.expand(top, environ)
     config = read_section(Config, top, environ, _HINTS)
-    exporters = top.entries().get("exporters")
-    if exporters and not exporters.entries():
+    if (exporters := top.entries().get("exporters")) is not None:
+        _check_exporters(exporters)
+    return _complete(config, environ)
+
+
+def _check_exporters(exporters: "Node") -> None:
+    given = exporters.entries()
+    if not given:
         raise exporters.wrong(
             "no exporter: the counts would go nowhere",
-            hint="leave `exporters` out for the default, or name otlp_grpc in it",
+            hint="leave `exporters` out for the default, or name otlp_grpc or otlp_http in it",
         )
-    return config
+    if {"otlp_grpc", "otlp_http"} <= given.keys():
+        first, second = sorted(
+            (exporters.key(name).raw.start_mark.line + 1, name)
+            for name in ("otlp_grpc", "otlp_http")
+        )
+        raise exporters.key(second[1]).wrong(
+            f"{second[1]} beside {first[1]} (line {first[0]}): the counts go one way",
+            hint="take one of them out; a Collector can send them on to several places",
+        )
+
+
+def _complete(config: Config, environ: Mapping[str, str]) -> Config:
+    """With the exporter that the environment asks for, where the file names none."""
+    exporters = config.exporters
+    if exporters.otlp_grpc is None and exporters.otlp_http is None:
+        if _protocol(environ) is Protocol.GRPC:
+            exporters = replace(exporters, otlp_grpc=read_section(OtlpGrpc, None, environ))
+        else:
+            exporters = replace(exporters, otlp_http=read_section(OtlpHttp, None, environ))
+    tls = (exporters.otlp_grpc or exporters.otlp_http or OtlpGrpc()).tls
+    if bool(tls.cert_file) is not bool(tls.key_file):
+        raise ConfigError(
+            "exporters: tls.cert_file and tls.key_file go together, and one of them is missing",
+            hint="name both, in the file or in the environment, or neither",
+        )
+    return replace(config, exporters=exporters)
+
+
+def _protocol(environ: Mapping[str, str]) -> Protocol:
+    for variable in variables("PROTOCOL"):
+        if text := environ.get(variable):
+            if text not in list(Protocol):
+                raise ConfigError(
+                    f"environment variable {variable}: {text!r} is not {' or '.join(Protocol)}"
+                )
+            return Protocol(text)
+    return Protocol.GRPC
 
 
 def show(config: Config) -> dict[str, Any]:
@@ -231,5 +258,9 @@ def show(config: Config) -> dict[str, Any]:
 def schema() -> dict[str, Any]:
     """JSON Schema of the file, for editors; config/xpumeter.schema.json holds it."""
     described = schema_of(Config)
-    described["properties"]["exporters"] |= {"type": "object", "minProperties": 1}
+    described["properties"]["exporters"] |= {
+        "type": "object",
+        "minProperties": 1,
+        "not": {"required": ["otlp_grpc", "otlp_http"]},
+    }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}

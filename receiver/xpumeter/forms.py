@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from urllib.parse import unquote
 
 from xpumeter.hook import Hook
 
@@ -96,12 +95,47 @@ def _go_duration(value_s: float) -> str:
 
 def choice(names: type[E]) -> Form[E]:
     """Form of one of the names of an enum."""
+
+    def parse(text: str) -> E:
+        if text not in list(names):
+            raise ValueError(f"{text!r} is not {' or '.join(names)}")
+        return names(text)
+
     return Form(
         about=", ".join(f"`{name}`" for name in names),
         read=lambda node: names(node.choice(list(names))),
         show=str,
         schema=text_schema("|".join(names)),
+        parse=parse,
     )
+
+
+def number(low: float, high: float) -> Form[float]:
+    """Form of a number in a range."""
+    return Form(
+        about=f"a number from {low:g} to {high:g}",
+        read=lambda node: node.number(low, high),
+        show=lambda value: int(value) if value == int(value) else value,
+        schema={
+            "anyOf": [{"type": "number", "minimum": low, "maximum": high}, _REFERENCE],
+        },
+    )
+
+
+def _parse_boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is not true or false")
+    return text.lower() == "true"
+
+
+_REFERENCE = {"type": "string", "pattern": r"\$\{env:"}
+BOOLEAN: Form[bool] = Form(
+    about="`true` or `false`",
+    read=lambda node: node.boolean(),
+    show=bool,
+    schema={"anyOf": [{"type": "boolean"}, _REFERENCE]},
+    parse=_parse_boolean,
+)
 
 
 def _read_hooks(node: "Node") -> tuple[Hook, ...]:
@@ -154,84 +188,11 @@ def _read_folders(node: "Node") -> tuple[Path, ...]:
     return tuple(FOLDER.read(item) for item in node.items())
 
 
+FILE = text_form("the path of a file; empty for none", str, pattern=".*")
 FOLDER = text_form("an absolute path", _parse_folder, pattern="/.*")
 FOLDERS: Form[tuple[Path, ...]] = Form(
     about="a list of absolute paths",
     read=_read_folders,
     show=lambda folders: [str(folder) for folder in folders],
     schema={"type": "array", "items": FOLDER.schema},
-)
-
-_ENDPOINT_PATTERN = (
-    r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?/?|unix:///\S+"
-)
-
-
-def _parse_endpoint(text: str) -> str:
-    found = re.fullmatch(_ENDPOINT_PATTERN, text)
-    if not found or not 0 < int(found["port"] or 1) <= 0xFFFF:
-        raise ValueError(f"{text!r} is not http://HOST:PORT, https://HOST:PORT or unix:///PATH")
-    return text
-
-
-ENDPOINT = text_form(
-    "`http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`",
-    _parse_endpoint,
-    pattern=_ENDPOINT_PATTERN.replace("?P<port>", ""),
-)
-
-
-# gRPC keeps the names that begin with grpc- to itself, and those that end in -bin for bytes.
-_HEADER_NAME = r"(?![gG][rR][pP][cC]-)(?!.*-[bB][iI][nN]$)[A-Za-z0-9_.-]+"
-
-
-def _header_name(name: str) -> str:
-    if not re.fullmatch(_HEADER_NAME, name):
-        raise ValueError(f"{name!r} is no header's name")
-    return name.lower()
-
-
-def _header_text(name: str, text: str) -> str:
-    """The error never shows the text, which may be a secret."""
-    if not text.isascii() or not text.isprintable():
-        raise ValueError(f"the text of {name!r} is not printable ASCII")
-    return text
-
-
-def _read_headers(node: "Node") -> tuple[tuple[str, str], ...]:
-    headers: list[tuple[str, str]] = []
-    for name, value in node.entries().items():
-        text = value.text()
-        try:
-            sent_as = _header_name(name)
-        except ValueError as fault:
-            raise value.wrong(str(fault), hint="not grpc-..., not ...-bin") from None
-        try:
-            headers.append((sent_as, _header_text(name, text)))
-        except ValueError as fault:
-            raise value.wrong(str(fault)) from None
-    return tuple(headers)
-
-
-def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
-    """`name=text,name=text`, texts percent-encoded: OpenTelemetry's OTEL_EXPORTER_OTLP_HEADERS."""
-    headers: list[tuple[str, str]] = []
-    for part in filter(None, map(str.strip, text.split(","))):
-        name, separator, value = map(str.strip, part.partition("="))
-        if not separator:
-            raise ValueError("expected name=text, with commas between")
-        headers.append((_header_name(name), _header_text(name, unquote(value))))
-    return tuple(headers)
-
-
-HEADERS: Form[tuple[tuple[str, str], ...]] = Form(
-    about="a mapping of names to texts",
-    read=_read_headers,
-    parse=_parse_headers,
-    show=lambda headers: {name: "(hidden)" for name, _ in headers},
-    schema={
-        "type": ["object", "null"],
-        "propertyNames": {"pattern": f"^{_HEADER_NAME}$"},
-        "additionalProperties": {"type": "string", "pattern": "^[ -~]*$"},
-    },
 )

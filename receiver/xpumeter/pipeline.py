@@ -23,8 +23,10 @@ from xpumeter.enrich.kind_history import with_kinds_before
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.errors import HostError
 from xpumeter.export.messages import Messages
-from xpumeter.export.otlp import Sender
+from xpumeter.export.own_exporter import own_exporter
+from xpumeter.export.sender import Sender
 from xpumeter.export.telemetry import Telemetry
+from xpumeter.export.transport import open_transport
 from xpumeter.forms import AUTO, NONE
 from xpumeter.kind_keeper import KindKeeper
 from xpumeter.model.calls import Reason
@@ -91,10 +93,13 @@ class Pipeline:
         self._kinds = KindKeeper(self._kinds_file)
         self._ledger = Ledger()
         own_version, of_host = version("xpumeter"), host.attributes()
-        self._messages = Messages(version=own_version, host=of_host)
         exporter = config.exporter
-        headers = dict(exporter.headers)
-        self._sender = Sender(exporter.endpoint, headers=headers, timeout_s=exporter.timeout_s)
+        self._messages = Messages(
+            version=own_version,
+            host=of_host,
+            limit_bytes=int(exporter.max_request_size_mib * 2**20),
+        )
+        self._sender = Sender(open_transport(exporter), exporter.retry_on_failure)
         self._devices: dict[Incarnation, KnownDevice] = {}
         self._bad_sysfs = 0
         self._stats = AgentStats(hook=pins.hook, row_limit=layout.ROW_LIMIT)
@@ -102,11 +107,9 @@ class Pipeline:
         if config.service.telemetry.metrics.level is not MetricsLevel.NONE:
             self._telemetry = Telemetry(
                 lambda: self._stats,
-                exporter.endpoint,
+                own_exporter(exporter),
                 version=own_version,
                 host=of_host,
-                headers=headers,
-                timeout_s=exporter.timeout_s,
                 interval_s=self._interval_s,
             )
 
@@ -213,8 +216,8 @@ class Pipeline:
             runtime_errors=runtime.errors if runtime else 0,
             bad_records=self._bad_records(),
             unresolved=len(self._callers.unresolved),
-            exports=self._sender.exports,
-            export_failures=self._sender.failures,
+            exports=self._sender.stats.exports,
+            export_failures=self._sender.stats.failed,
             hook=self._pins.hook,
         )
 

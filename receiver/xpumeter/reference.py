@@ -21,8 +21,9 @@ _CONFIGURATION = """\
 # Configuration
 
 One YAML file, in the shape of an OpenTelemetry Collector's, with one fixed pipeline: the calls of
-`xpumeter`, through `filter`, to `otlp_grpc`. [xpumeter.yaml](../config/xpumeter.yaml) has every key
-with its default; [xpumeter.schema.json](../config/xpumeter.schema.json) tells it to editors.
+`xpumeter`, through `filter`, to `otlp_grpc` or `otlp_http`.
+[xpumeter.yaml](../config/xpumeter.yaml) has every key with its default;
+[xpumeter.schema.json](../config/xpumeter.schema.json) tells it to editors.
 
     xpumeter validate --config xpumeter.yaml
 
@@ -31,9 +32,32 @@ not exist, a value of the wrong type and a bad value are errors that name file, 
 nothing starts (exit code 78).
 
 `${env:NAME}` in a value is an environment variable, and an error if it is not set;
-`${env:NAME:-default}` has a default where it is unset or empty; `$$` is a dollar. What the file
-says comes before the variables that the table names: those stand in for a key that is left out. An
-empty `exporters` is an error: the counts would go nowhere.
+`${env:NAME:-default}` has a default where it is unset or empty; `$$` is a dollar.
+
+## The environment
+
+What the file says comes first. A key that is left out is what OpenTelemetry's variable for it says,
+where the table names one and it is not empty: that for metrics, then that for all signals. A
+variable that cannot be read is an error that names it.
+
+- `OTEL_EXPORTER_OTLP_METRICS_PROTOCOL`, then `OTEL_EXPORTER_OTLP_PROTOCOL`: `grpc` or
+  `http/protobuf`, which exporter there is if the file names none. Left out: `grpc`.
+- `OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE`: `cumulative`. Anything else is an error: a
+  Collector makes deltas of totals, with its `cumulativetodelta` processor.
+- `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` are for the agent's own Resource. What is on
+  those of containers was found out about them.
+- `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` hold for `otlp_http`, `http_proxy`, `https_proxy` and
+  `no_proxy` for `otlp_grpc` too.
+
+Over HTTP a path, `/v1/metrics`, is appended to the endpoint for all signals and not to that for
+metrics.
+
+## Keys
+
+There is one exporter: `otlp_grpc` or `otlp_http`. Both are an error, and so is an empty
+`exporters`: the counts would go two ways, or nowhere. The agent's own metrics go the same way.
+
+A certificate that is renewed is read anew before the next batch.
 """
 
 _SUPPORT = """\
@@ -105,15 +129,13 @@ def support_page() -> str:
 
 
 def _configuration_table() -> Iterator[str]:
-    yield "| key | value | default | what it does |"
+    yield "| key | value | left out | what it does |"
     yield "| --- | --- | --- | --- |"
     for path, described, default in walk(config.Config):
         written = default if isinstance(default, str) else json.dumps(default)
-        if described.variable and isinstance(default, str):
-            written = f"${{env:{described.variable}:-{written}}}"
-        elif described.variable:
-            written = f"${described.variable}"
-        yield f"| `{path}` | {described.form.about} | `{written}` | {described.about} |"
+        left_out = [f"`{variable}`" for variable in described.variables]
+        left_out += [f"`{written}`"] if written else ["empty"]
+        yield f"| `{path}` | {described.form.about} | {', '.join(left_out)} | {described.about} |"
 
 
 def _overview(tables: list[DriverTable], core: DriverTable) -> Iterator[str]:

@@ -5,10 +5,10 @@ A section of the configuration is a frozen dataclass; each of its fields is anot
 `setting()`. Reader, JSON Schema and the table in the docs all come from these, so they agree.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from xpumeter.errors import ConfigError
 from xpumeter.forms import Form
@@ -27,13 +27,18 @@ class Setting(Generic[T]):
         form: How it is written.
         about: What it does, one sentence or two.
         key: Its name in the file; empty: that of the field.
-        variable: Environment variable that stands in for a key that is left out.
+        variables: Environment variables that stand in for a key that is left out; the first that
+            is set and not empty.
+        parse: Value of a variable's text, where that is not written as in the file.
+        unless: Key beside it; if the file has that one, no variable stands in for this one.
     """
 
     form: Form[T]
     about: str
     key: str = ""
-    variable: str = ""
+    variables: tuple[str, ...] = ()
+    parse: Callable[[str], T] | None = None
+    unless: str = ""
 
 
 def setting(
@@ -42,11 +47,13 @@ def setting(
     about: str,
     *,
     key: str = "",
-    variable: str = "",
+    variables: tuple[str, ...] = (),
+    parse: Callable[[str], T] | None = None,
+    unless: str = "",
     secret: bool = False,
 ) -> T:
     """A field of a section. `secret`: the value never shows up in a repr."""
-    described = Setting(form, about, key, variable)
+    described = Setting(form, about, key, variables, parse, unless)
     value: T = field(default=default, repr=not secret, metadata={"setting": described})
     return value
 
@@ -61,6 +68,8 @@ class Field:
     setting: Setting[Any] | None
     section: Any
     """Class of the section, where it is one."""
+    optional: bool
+    """A section that may be absent: it is None until its key stands in the file."""
 
 
 def fields_of(section: Any) -> Iterator[Field]:
@@ -68,8 +77,11 @@ def fields_of(section: Any) -> Iterator[Field]:
     for described in fields(section):
         found = described.metadata.get("setting")
         key = (found.key if found else "") or described.name
-        inner = described.type if is_dataclass(described.type) else None
-        yield Field(described.name, key, described.default, found, inner)
+        alternatives = get_args(described.type) or (described.type,)
+        inner = next(filter(is_dataclass, alternatives), None)
+        yield Field(
+            described.name, key, described.default, found, inner, type(None) in alternatives
+        )
 
 
 def read_section(
@@ -87,23 +99,27 @@ def read_section(
     values: dict[str, Any] = {}
     for one in known:
         entry = entries.get(one.key)
-        if one.section:
+        if one.optional and not entry:
+            values[one.name] = None
+        elif one.section:
             values[one.name] = read_section(one.section, entry, environ, hints)
         elif one.setting and entry:
             values[one.name] = one.setting.form.read(entry)
         elif one.setting:
-            values[one.name] = _left_out(one.setting, one.default, environ)
+            given = {} if one.setting.unless in entries else environ
+            values[one.name] = _left_out(one.setting, one.default, given)
     return section(**values)
 
 
 def _left_out(described: Setting[T], default: T, environ: Mapping[str, str]) -> T:
-    text = environ.get(described.variable)
-    if not text or not described.form.parse:
-        return default
-    try:
-        return described.form.parse(text)
-    except ValueError as fault:
-        raise ConfigError(f"environment variable {described.variable}: {fault}") from None
+    parse = described.parse or described.form.parse
+    for variable in described.variables:
+        if parse and (text := environ.get(variable)):
+            try:
+                return parse(text)
+            except ValueError as fault:
+                raise ConfigError(f"environment variable {variable}: {fault}") from None
+    return default
 
 
 def show_section(section: Any) -> dict[str, Any]:
@@ -111,6 +127,8 @@ def show_section(section: Any) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for one in fields_of(section):
         value = getattr(section, one.name)
+        if value is None:  # an absent section
+            continue
         shown[one.key] = one.setting.form.show(value) if one.setting else show_section(value)
     return shown
 

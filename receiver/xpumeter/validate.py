@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `xpumeter validate` finds: the effective configuration and the driver tables."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from xpumeter import config, drivers
 from xpumeter.drivers import Tables
-from xpumeter.export import table
+from xpumeter.export import table, tls
 from xpumeter.model.calls import DriverTable, Kind
 
 _COUNTED = tuple(kind for kind in Kind if kind is not Kind.OTHER)
@@ -43,11 +44,13 @@ class Checked:
 def check(
     path: Path | None, places: Sequence[Path] = (), environ: Mapping[str, str] = os.environ
 ) -> Checked:
-    """Read a configuration (None: the defaults), its driver tables, and further ones in `places`.
+    """Read a configuration (None: the defaults), what it names, and driver tables in `places`.
 
     ConfigError or DriverTableError for the first thing that is wrong.
     """
     found = config.load(path, environ)
+    if found.exporter.tls.has_files:
+        tls.context(found.exporter.tls)
     return Checked(found, drivers.load([*found.receiver.driver_tables, *places]))
 
 
@@ -67,5 +70,10 @@ def _flat(shown: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
         if isinstance(value, dict) and value:
             yield from _flat(value, f"{prefix}{key}.")
         else:
-            text = ", ".join(value) if isinstance(value, list) else str(value or "")
-            yield [f"{prefix}{key}", text]
+            yield [f"{prefix}{key}", _text(value)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "" if value == {} else value if isinstance(value, str) else json.dumps(value)

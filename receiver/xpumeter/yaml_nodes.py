@@ -5,6 +5,7 @@ Importing this imports PyYAML, which `attach` has no time for: import it where a
 """
 
 import difflib
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ _PLAIN = (
 _REFERENCE = re.compile(
     r"\$\$|\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(:-(?P<default>[^}]*))?\}|\$\{[^}]*\}?"
 )
+
+# In the place of a quote: what the environment brought is a string where one is expected, and
+# may be a number where that is.
+_FROM_ENVIRONMENT = "$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,33 @@ class Node:
             raise self.wrong(f"{text[:20]} is not in {low:#x}..{high:#x}")
         return value
 
+    def number(self, low: float, high: float) -> float:
+        """A number from `low` to `high`; the environment may have brought it."""
+        if self.is_a not in ("a whole number", "a number") and not self._is_plain("a number"):
+            raise self.expected("a number")
+        try:
+            value = float(self.raw.value)
+        except ValueError:  # 0x10, which YAML takes for a number and Python for none
+            value = math.nan
+        if not low <= value <= high:
+            raise self.wrong(f"{self.raw.value[:20]} is not between {low:g} and {high:g}")
+        return value
+
+    def boolean(self) -> bool:
+        """True or false; the environment may have brought it."""
+        if self.is_a != "a boolean" and not self._is_plain("a boolean"):
+            raise self.expected("a boolean")
+        return bool(self.raw.value.lower() == "true")
+
+    def _is_plain(self, what: str) -> bool:
+        """Whether the environment has brought a text that would be `what` without quotes."""
+        brought = isinstance(self.raw, yaml.ScalarNode) and self.raw.style == _FROM_ENVIRONMENT
+        return brought and any(
+            pattern.fullmatch(self.raw.value)
+            for name, pattern in _PLAIN
+            if name == what or (name, what) == ("a whole number", "a number")
+        )
+
     def choice(self, names: Collection[str]) -> str:
         """One of `names`."""
         text = self.text()
@@ -116,6 +148,11 @@ class Node:
             Node(raw, self.file, f"{self.path}[{place}]", self.error)
             for place, raw in enumerate(self.raw.value)
         ]
+
+    def key(self, name: str) -> "Node":
+        """The key itself, of a mapping that has it: an error about it names its line."""
+        (raw,) = (raw for raw, _ in self.raw.value if raw.value == name)
+        return Node(raw, self.file, self.path, self.error)
 
     def entries(
         self,
@@ -193,7 +230,8 @@ def expand(top: Node, environ: Mapping[str, str]) -> None:
     """Put the environment into all values below `top`, in place, as the Collector does.
 
     `${env:NAME}` is the variable, `${env:NAME:-default}` the default where it is unset or empty,
-    `$$` a dollar. A value with a variable in it is a string, whatever the variable holds.
+    `$$` a dollar. A value with a variable in it is a string, whatever the variable holds, unless a
+    number or a boolean is expected there.
     """
     seen: set[int] = set()
     raws = [top.raw]
@@ -209,7 +247,7 @@ def expand(top: Node, environ: Mapping[str, str]) -> None:
         elif isinstance(raw, yaml.ScalarNode) and "$" in raw.value:
             replace = partial(_referred, Node(raw, top.file, "", top.error), environ)
             raw.value = _REFERENCE.sub(replace, raw.value)
-            raw.style = '"'
+            raw.style = _FROM_ENVIRONMENT
 
 
 def _referred(node: Node, environ: Mapping[str, str], found: re.Match[str]) -> str:

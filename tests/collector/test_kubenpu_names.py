@@ -11,6 +11,8 @@ from exporting import NOW, Agent, exporting, label_sets, named
 from lab.collector import Collector, Sample
 from lab.otelcol import PINNED
 from otlp_samples import GPU, NPU, SECOND, SERVICE, TRAINER, new, series
+from xpumeter.destination import OtlpGrpc
+from xpumeter.export.own_exporter import own_exporter
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.model.calls import Kind, Reason
 from xpumeter.model.series import Point, Series
@@ -72,7 +74,7 @@ def test_their_names_and_labels_with_our_counts(kubenpu: Collector, agent: Agent
     )
     Telemetry(
         lambda: AgentStats(runtime_calls=5, runtime_errors=2),
-        kubenpu.otlp_endpoint,
+        own_exporter(OtlpGrpc(kubenpu.otlp_endpoint)),
         version="1.2.3",
         host={"host.name": "h1"},
     ).close(deadline_s=5)

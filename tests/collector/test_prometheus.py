@@ -13,8 +13,11 @@ from exporting import NOW, Agent, exporting, label_sets, named
 from fake_collector import until
 from lab.collector import Collector, Sample
 from otlp_samples import GPU, NPU, SECOND, SERVICE, TRAINER, new, series
+from xpumeter.destination import OtlpGrpc
 from xpumeter.export.messages import Messages
+from xpumeter.export.own_exporter import own_exporter
 from xpumeter.export.telemetry import Telemetry
+from xpumeter.export.transport import open_transport
 from xpumeter.model.calls import Kind, Reason
 from xpumeter.model.owners import Owner
 from xpumeter.model.series import Point, Series
@@ -146,14 +149,14 @@ def test_a_collector_that_was_down_gets_the_newest_totals(
     agent.push(series(TRAINER, calls=1), series(SERVICE, calls=1))
     collector.stop()
     agent.push(series(TRAINER, calls=5, ended=True), series(SERVICE, calls=2), wait=False)
-    until(lambda: agent.sender.exports >= 2)
+    until(lambda: agent.sender.stats.requests >= 2)
     for calls in range(3, 50):
         agent.push(series(TRAINER, calls=5, ended=True), series(SERVICE, calls=calls), wait=False)
     collector.start()
     agent.push(series(TRAINER, calls=5, ended=True), series(SERVICE, calls=50))
 
     assert sorted(s.value for s in named(collector.scrape(), "xpumeter_calls_total")) == [5, 50]
-    assert agent.sender.failures >= 1
+    assert agent.sender.stats.failed >= 1
 
 
 @pytest.mark.parametrize("limit_bytes", [3 << 20, 1 << 30], ids=["split by us", "halved"])
@@ -165,14 +168,14 @@ def test_more_than_a_receiver_takes_at_once_arrives(collector: Collector, limit_
         agent.push(*many)
 
         assert len(named(collector.scrape(), "xpumeter_calls_total")) == 5000
-        assert agent.sender.failures == 0
+        assert agent.sender.stats.failed == 0
 
 
 def test_the_agents_own_metrics_are_a_job_of_their_own(collector: Collector) -> None:
     """Under `job="xpumeter"`, beside the series of containers."""
     Telemetry(
         lambda: AgentStats(rows=5, exports=4, export_failures=1),
-        collector.otlp_endpoint,
+        own_exporter(OtlpGrpc(collector.otlp_endpoint)),
         version="1.2.3",
         host={"host.name": "h1"},
     ).close(deadline_s=5)

@@ -34,7 +34,7 @@ def in_exporter(text: str) -> str:
     return f"exporters:\n  otlp_grpc:\n    {text}\n"
 
 
-FIXED = "the pipeline is fixed (xpumeter, filter, otlp_grpc): leave this key out"
+FIXED = "the pipeline is fixed (xpumeter, filter, otlp): leave this key out"
 
 BROKEN = [
     ("recievers: {}", "1:1: unknown key 'recievers'", "did you mean 'receivers'?"),
@@ -105,17 +105,17 @@ BROKEN = [
     (
         "exporters: {otlp: {}}",
         "1:13: exporters: unknown key 'otlp'",
-        "the exporter is called otlp_grpc: OTLP over gRPC is what there is",
+        "the exporter is called otlp_grpc",
     ),
     (
         "exporters: {}",
         "1:12: exporters: no exporter: the counts would go nowhere",
-        "leave `exporters` out for the default, or name otlp_grpc in it",
+        "leave `exporters` out for the default, or name otlp_grpc or otlp_http in it",
     ),
     (
-        in_exporter("endpoint: localhost:4317"),
-        "3:15: exporters.otlp_grpc.endpoint: 'localhost:4317' is not "
-        "http://HOST:PORT, https://HOST:PORT or unix:///PATH",
+        in_exporter("endpoint: localhost"),
+        "3:15: exporters.otlp_grpc.endpoint: 'localhost' is not "
+        "http://HOST:PORT, https://HOST:PORT, HOST:PORT or unix:///PATH",
         "",
     ),
     (
@@ -156,7 +156,7 @@ ONLY_THE_READER = [
     (
         in_exporter("endpoint: http://a:65536"),
         ":3:15: exporters.otlp_grpc.endpoint: 'http://a:65536' is not "
-        "http://HOST:PORT, https://HOST:PORT or unix:///PATH",
+        "http://HOST:PORT, https://HOST:PORT, HOST:PORT or unix:///PATH",
         "",
     ),
     (

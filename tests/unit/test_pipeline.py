@@ -16,7 +16,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
 from fake_collector import FakeCollector, serving
 from unit.pinned import pin
 from xpumeter import pipeline as pipeline_module
-from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Receivers
+from xpumeter.config import Config, Counting, Exporters, Receivers
+from xpumeter.destination import OtlpGrpc
 from xpumeter.errors import HostError
 from xpumeter.model.devices import Device, DeviceId
 from xpumeter.model.kernel import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row

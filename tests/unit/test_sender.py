@@ -5,7 +5,6 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -15,31 +14,16 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from fake_collector import TAKEN, FakeCollector, Request, refuse, serving, until
-from otlp_samples import new, series, snapshot
+from fake_collector import TAKEN, FakeCollector, Request, Response, refuse, serving, until
+from senders import LATE, SOON, batch, grpc_sender, sending
 from xpumeter.export.messages import Batch
-from xpumeter.export.otlp import Sender
-from xpumeter.model.owners import Owner
+from xpumeter.model.exports import ExportStats
 
 
 @pytest.fixture
 def collector() -> Iterator[FakeCollector]:
     with serving() as fake:
         yield fake
-
-
-@contextmanager
-def sending(endpoint: str, *, timeout_s: float = 5.0) -> Iterator[Sender]:
-    sender = Sender(endpoint, timeout_s=timeout_s)
-    try:
-        yield sender
-    finally:
-        sender.close(deadline_s=0.1)
-
-
-def batch(seq: int = 1, *, owners: int = 1) -> Batch:
-    shown = snapshot(*(series(Owner(cgroup=f"/{number}")) for number in range(owners)))
-    return Batch(seq, new().update(shown, delivered=0).parts)
 
 
 def test_a_batch_arrives_as_it_is(collector: FakeCollector) -> None:
@@ -49,14 +33,24 @@ def test_a_batch_arrives_as_it_is(collector: FakeCollector) -> None:
         until(lambda: sender.delivered == 5)
 
         assert [request.SerializeToString() for request in collector.taken] == list(sent.parts)
-        assert (sender.exports, sender.failures, sender.rejected) == (1, 0, 0)
+        until(lambda: sender.stats.exports == 1)
+        stats = sender.stats
+        assert stats == ExportStats(
+            exports=1,
+            requests=1,
+            sent_bytes=len(sent.parts[0]),
+            points=1,
+            duration_s=stats.duration_s,
+            last_duration_s=stats.duration_s,
+        )
+        assert 0 < stats.duration_s < 5
 
 
 def test_headers_go_with_every_request(collector: FakeCollector) -> None:
-    """As gRPC wants them: in lower case."""
-    sender = Sender(collector.endpoint, headers={"X-Scope-OrgID": "team"})
-    sender.send(batch())
-    sender.close(deadline_s=5)
+    """A token, a tenant."""
+    with sending(collector.endpoint, headers=(("x-scope-orgid", "team"),)) as sender:
+        sender.send(batch())
+        until(lambda: sender.delivered == 1)
 
     assert collector.headers["x-scope-orgid"] == "team"
 
@@ -74,7 +68,7 @@ def test_a_collector_that_hangs_stops_nothing_and_the_newest_wins() -> None:
     with serving() as collector:
         release = threading.Event()
 
-        def hang(_request: Request, _context: grpc.ServicerContext) -> ExportMetricsServiceResponse:
+        def hang(_request: Request, _context: grpc.ServicerContext) -> Response | bytes:
             release.wait(10)
             return TAKEN
 
@@ -96,12 +90,12 @@ def test_a_try_ends_at_its_timeout(collector: FakeCollector) -> None:
     """A hanging Collector that comes to life gets the same batch."""
     release = threading.Event()
 
-    def hang(_request: Request, _context: grpc.ServicerContext) -> ExportMetricsServiceResponse:
+    def hang(_request: Request, _context: grpc.ServicerContext) -> Response | bytes:
         release.wait(10)
         return TAKEN
 
     collector.answer = hang
-    with sending(collector.endpoint, timeout_s=0.2) as sender:
+    with sending(collector.endpoint, timeout_s=0.2, retry=SOON) as sender:
         sender.send(batch())
         until(lambda: collector.tries >= 1)
         time.sleep(0.3)
@@ -110,35 +104,30 @@ def test_a_try_ends_at_its_timeout(collector: FakeCollector) -> None:
         until(lambda: sender.delivered == 1)
 
 
-def test_a_newer_batch_does_not_wait_for_the_pause(
-    collector: FakeCollector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_newer_batch_does_not_wait_for_the_pause(collector: FakeCollector) -> None:
     """After UNAVAILABLE the same batch is tried again later, a newer one at once."""
-    monkeypatch.setattr("xpumeter.export.otlp._PAUSE_S", 3600)
     collector.answer = refuse(grpc.StatusCode.UNAVAILABLE, "data refused due to high memory usage")
-    with sending(collector.endpoint) as sender:
+    with sending(collector.endpoint, retry=LATE) as sender:
         sender.send(batch(1))
         until(lambda: collector.tries == 1)
         collector.answer = lambda _request, _context: TAKEN
         sender.send(batch(2))
         until(lambda: sender.delivered == 2)
 
-        assert (sender.exports, sender.failures) == (2, 1)
+        assert (sender.stats.exports, sender.stats.failures) == (2, {"UNAVAILABLE": 1})
+        assert (sender.stats.points, sender.stats.failed_points) == (1, {"UNAVAILABLE": 1})
 
 
-def test_a_collector_that_was_away_gets_the_batch_by_itself(
-    collector: FakeCollector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No newer batch is needed; the pauses grow."""
-    monkeypatch.setattr("xpumeter.export.otlp._PAUSE_S", 0.02)
+def test_a_collector_that_was_away_gets_the_batch_by_itself(collector: FakeCollector) -> None:
+    """No newer batch is needed."""
     collector.answer = refuse(grpc.StatusCode.UNAVAILABLE, "later")
-    with sending(collector.endpoint) as sender:
+    with sending(collector.endpoint, retry=SOON) as sender:
         sender.send(batch(1))
         until(lambda: collector.tries == 4)
         collector.answer = lambda _request, _context: TAKEN
         until(lambda: sender.delivered == 1)
 
-        assert (sender.exports, sender.failures) == (1, 0)
+        assert (sender.stats.exports, sender.stats.failed) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +145,7 @@ def test_what_is_refused_for_good_is_not_tried_again(
     collector.answer = refuse(code, text)
     with sending(collector.endpoint) as sender:
         sender.send(batch(1))
-        until(lambda: sender.failures == 1)
+        until(lambda: sender.stats.failed == 1)
         time.sleep(0.1)
         assert (collector.tries, sender.delivered) == (1, 0)
         collector.answer = lambda _request, _context: TAKEN
@@ -170,9 +159,9 @@ def test_a_fault_of_ours_does_not_end_the_exports(
     """The thread lives on: the batch failed, it is said, and the next one arrives."""
     with sending(collector.endpoint) as sender:
         with monkeypatch.context() as broken:
-            broken.setattr(sender, "_read", lambda _answer: 1 / 0)
+            broken.setattr(sender, "_try", lambda _part: 1 / 0)
             sender.send(batch(1))
-            until(lambda: sender.failures == 1)
+            until(lambda: sender.stats.failed == 1)
         sender.send(batch(2))
         until(lambda: sender.delivered == 2)
 
@@ -192,7 +181,7 @@ def test_partial_success_is_read(
             sender.send(batch(seq))
             until(lambda seq=seq: sender.delivered == seq)  # type: ignore[misc]
 
-        assert (sender.rejected, sender.failures) == (6, 0)
+        assert (sender.stats.rejected_points, sender.stats.failed) == (6, 0)
     assert [line for line in caplog.messages if "too old" in line] == [
         f"event=collector endpoint={collector.endpoint} state=PARTIAL_SUCCESS reason='too old'"
     ]
@@ -210,7 +199,7 @@ def test_a_message_that_is_too_large_is_halved(
 ) -> None:
     """Down to what the Collector takes: every Resource arrives, once."""
 
-    def answer(request: Request, context: grpc.ServicerContext) -> ExportMetricsServiceResponse:
+    def answer(request: Request, context: grpc.ServicerContext) -> Response | bytes:
         return refuse(code, text)(request, context) if len(request.resource_metrics) > 3 else TAKEN
 
     collector.answer = answer
@@ -219,7 +208,7 @@ def test_a_message_that_is_too_large_is_halved(
         until(lambda: sender.delivered == 1)
 
         assert collector.resources == 10
-        assert (sender.exports, sender.failures) == (1, 0)
+        assert (sender.stats.exports, sender.stats.failed) == (1, 0)
 
 
 def test_one_resource_that_is_too_large_is_one_failure(collector: FakeCollector) -> None:
@@ -227,7 +216,7 @@ def test_one_resource_that_is_too_large_is_one_failure(collector: FakeCollector)
     collector.answer = refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "larger than max (9 vs. 4)")
     with sending(collector.endpoint) as sender:
         sender.send(batch())
-        until(lambda: sender.failures == 1)
+        until(lambda: sender.stats.failed == 1)
 
         assert (collector.tries, sender.delivered) == (1, 0)
 
@@ -254,7 +243,7 @@ def test_trouble_is_logged_when_it_begins_and_when_it_ends(
 
 def test_closing_sends_what_waits(collector: FakeCollector) -> None:
     """The last totals arrive."""
-    sender = Sender(collector.endpoint)
+    sender = grpc_sender(collector.endpoint)
     sender.send(batch(9))
     sender.close(deadline_s=5)
 
@@ -272,7 +261,7 @@ def test_closing_gives_up_a_try_that_hangs_for_the_newest(collector: FakeCollect
         return TAKEN
 
     collector.answer = hang_once
-    sender = Sender(collector.endpoint)
+    sender = grpc_sender(collector.endpoint)
     sender.send(batch(1))
     until(lambda: collector.tries == 1)
     sender.send(batch(2))
@@ -287,16 +276,16 @@ def test_closing_ends_within_its_deadline(collector: FakeCollector, listens: boo
     """A Collector that hangs or is not there does not hold up the end."""
     release = threading.Event()
 
-    def hang(_request: Request, _context: grpc.ServicerContext) -> ExportMetricsServiceResponse:
+    def hang(_request: Request, _context: grpc.ServicerContext) -> Response | bytes:
         release.wait(10)
         return TAKEN
 
     collector.answer = hang
-    sender = Sender(collector.endpoint if listens else "http://127.0.0.1:1")
+    sender = grpc_sender(collector.endpoint if listens else "http://127.0.0.1:1")
     sender.send(batch())
     begin = time.monotonic()
     sender.close(deadline_s=0.5)
     release.set()
 
     assert time.monotonic() - begin < 5
-    assert (sender.delivered, sender.failures) == (0, 1)
+    assert (sender.delivered, sender.stats.failed) == (0, 1)

@@ -12,7 +12,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 
 from fake_collector import TAKEN, FakeCollector, refuse, serving, until
 from otlp_samples import attributes
+from xpumeter.destination import OtlpGrpc
 from xpumeter.export.catalog import METRICS, On
+from xpumeter.export.own_exporter import own_exporter
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.model.kernel import Losses
 from xpumeter.model.stats import AgentStats
@@ -38,13 +40,12 @@ def collector() -> Iterator[FakeCollector]:
 def telemetry(
     collector: FakeCollector, *, interval_s: float = 3600, timeout_s: float = 0.5
 ) -> Telemetry:
+    destination = OtlpGrpc(collector.endpoint, headers=(("x-token", "t"),), timeout_s=timeout_s)
     return Telemetry(
         lambda: STATS,
-        collector.endpoint,
+        own_exporter(destination),
         version="1.2.3",
         host=HOST,
-        headers={"X-Token": "t"},
-        timeout_s=timeout_s,
         interval_s=interval_s,
     )
 

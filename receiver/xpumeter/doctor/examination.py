@@ -66,7 +66,7 @@ def _configuration(file: Path | None) -> tuple[Config, Check]:
     try:
         return config.load(file), Check("configuration", Status.OK, shown)
     except XpumeterError as error:
-        return Config(), Check("configuration", Status.FAIL, str(error), error.hint)
+        return config.load(None, {}), Check("configuration", Status.FAIL, str(error), error.hint)
 
 
 def _all(settings: Config, root: Path) -> Iterator[Check]:

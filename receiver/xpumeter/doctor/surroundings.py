@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from xpumeter import drivers, inventory
 from xpumeter.config import Config
+from xpumeter.destination import OtlpHttp
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.forms import AUTO, NONE
 from xpumeter.model.checks import Check, Status
@@ -97,7 +98,10 @@ def process(root: Path, _: Config) -> Check:
 
 def collector(_: Path, config: Config) -> Check:
     """Whether somebody listens where the data goes. Nothing is sent."""
-    endpoint = config.exporter.endpoint
+    exporter = config.exporter
+    endpoint = exporter.endpoint
+    if isinstance(exporter, OtlpHttp) and exporter.metrics_endpoint:
+        endpoint = exporter.metrics_endpoint
     try:
         _connect(endpoint)
     except OSError as error:
@@ -105,13 +109,13 @@ def collector(_: Path, config: Config) -> Check:
             "Collector",
             Status.WARN,
             f"{endpoint}: {error.strerror or error}",
-            "counts wait in the kernel; start it, or set exporters.otlp_grpc.endpoint",
+            "counts wait in the kernel; start it, or set the exporter's endpoint",
         )
     return Check("Collector", Status.OK, f"{endpoint} listens")
 
 
 def _connect(endpoint: str) -> None:
-    url = urlsplit(endpoint)
+    url = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
     if url.scheme == "unix":
         with socket.socket(socket.AF_UNIX) as local:
             local.settimeout(_TIMEOUT_S)

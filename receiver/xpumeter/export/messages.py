@@ -9,7 +9,7 @@ value, until a batch with it was delivered; then a point without a recorded valu
 a batch with that was delivered.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -22,7 +22,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     ScopeMetrics,
 )
 
-from xpumeter.export import catalog
+from xpumeter.export import catalog, split
 from xpumeter.export.naming import Attributes, Naming, PointKey, key_values
 from xpumeter.model.series import Point, Snapshot
 
@@ -41,10 +41,11 @@ _HELD = 4096
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """All series at one moment. `parts` are ExportMetricsServiceRequests, serialised."""
+    """All series at one moment: requests, serialised, and how many points are in them."""
 
     seq: int
     parts: tuple[bytes, ...]
+    points: int = 0
 
 
 class _State(Enum):
@@ -144,6 +145,11 @@ class _Resource:
                 _fill(series, metric, now.unix_ns)
         return bool(self._series)
 
+    @property
+    def points(self) -> int:
+        """How many points the message has."""
+        return sum(series.message is not None for series in self._series.values())
+
     def serialized(self) -> bytes:
         """Bytes of the ResourceMetrics; empty if it has no points."""
         return self._message.SerializeToString()
@@ -195,15 +201,6 @@ def _fill(series: _Series, metric: catalog.Metric, unix_ns: int) -> None:
         message.as_int = point.value
 
 
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
 class Messages:
     """Turns snapshots into batches, and remembers what the next one has to say.
 
@@ -251,23 +248,11 @@ class Messages:
             if not self._resources[attributes].update(seen.get(attributes, {}), now):
                 del self._resources[attributes]
         self._let_go(seen)
-        return Batch(self._seq, tuple(self._parts()))
+        bodies = filter(None, (one.serialized() for one in self._resources.values()))
+        parts = tuple(split.requests(bodies, self._limit_bytes))
+        return Batch(self._seq, parts, sum(one.points for one in self._resources.values()))
 
     def _let_go(self, seen: Mapping[Attributes, object]) -> None:
         gone = [attributes for attributes in self._resources if attributes not in seen]
         for attributes in gone[: max(0, len(gone) - _HELD)]:
             del self._resources[attributes]
-
-    def _parts(self) -> Iterator[bytes]:
-        part = bytearray()
-        for resource in self._resources.values():
-            body = resource.serialized()
-            if not body:
-                continue
-            framed = b"\x0a" + _varint(len(body)) + body  # field 1 of ExportMetricsServiceRequest
-            if part and len(part) + len(framed) > self._limit_bytes:
-                yield bytes(part)
-                part.clear()
-            part += framed
-        if part:
-            yield bytes(part)

@@ -1,37 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's metrics about itself, through OpenTelemetry's SDK and its OTLP exporter.
+"""The agent's metrics about itself, through OpenTelemetry's SDK.
 
 They have a Resource of their own: `service.name=xpumeter`. Importing this imports the SDK, 10 MiB.
 """
 
-import logging
 import os
 import resource
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
-from opentelemetry.sdk.metrics import (
-    AlwaysOffExemplarFilter,
-    MeterProvider,
-    ObservableCounter,
-    ObservableUpDownCounter,
-)
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    MetricExportResult,
-    MetricsData,
-    PeriodicExportingMetricReader,
-)
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
-from xpumeter.export import catalog, otlp
+from xpumeter.export import catalog
 from xpumeter.model.stats import AgentStats
-
-_log = logging.getLogger(__name__)
 
 # Semantic conventions of service.instance.id: the namespace of UUIDs that are made of a machine id.
 _INSTANCE = uuid.UUID("4d63009a-8d0f-11ee-aad7-4c796ed8e320")
@@ -43,24 +28,19 @@ class Telemetry:
     """Sends what `stats` gives, each interval, until it is closed; not making one switches it off.
 
     `host` are the attributes of the host, as on every Resource. `stats` is called in a thread of
-    its own. While the Collector is away one line is logged, and one when it is back.
+    its own.
     """
 
     def __init__(
         self,
         stats: Callable[[], AgentStats],
-        endpoint: str,
+        exporter: MetricExporter,
         *,
         version: str,
         host: Mapping[str, str],
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = 10.0,
         interval_s: float = 60.0,
     ) -> None:
-        reader = PeriodicExportingMetricReader(
-            _Exporter(endpoint, headers or {}, timeout_s),
-            export_interval_millis=interval_s * 1000,
-        )
+        reader = PeriodicExportingMetricReader(exporter, export_interval_millis=interval_s * 1000)
         self._provider = MeterProvider(
             [reader],
             resource=_own_resource(version, host),
@@ -76,47 +56,10 @@ class Telemetry:
         self._provider.shutdown(timeout_millis=deadline_s * 1000)
 
 
-class _Exporter(OTLPMetricExporter):
-    """The stock exporter, which logs each try; this one logs changes of state."""
-
-    def __init__(self, endpoint: str, headers: Mapping[str, str], timeout_s: float) -> None:
-        target = otlp.Target.parse(endpoint)
-        address = target.address if target.address.startswith("unix:") else f"//{target.address}"
-        # All said aloud: what is left out the base class takes from OTEL_* variables, and then the
-        # agent's own metrics would arrive where the counts do not.
-        super().__init__(
-            endpoint=address,
-            insecure=not target.secure,
-            credentials=otlp.credentials() if target.secure else None,
-            headers={name.lower(): value for name, value in headers.items()},
-            timeout=timeout_s,
-            compression=otlp.NO_COMPRESSION,
-            preferred_temporality={
-                ObservableCounter: AggregationTemporality.CUMULATIVE,
-                ObservableUpDownCounter: AggregationTemporality.CUMULATIVE,
-            },
-        )
-        self._url = endpoint
-        self._failing = False
-        logging.getLogger("opentelemetry.exporter.otlp.proto.grpc").setLevel(logging.CRITICAL)
-
-    def export(
-        self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any
-    ) -> MetricExportResult:
-        result = super().export(metrics_data, timeout_millis, **kwargs)
-        failing = result is not MetricExportResult.SUCCESS
-        if failing and not self._failing:
-            _log.warning("event=telemetry endpoint=%s state=failing", self._url)
-        elif self._failing and not failing:
-            _log.info("event=telemetry endpoint=%s state=OK", self._url)
-        self._failing = failing
-        return result
-
-
 def _own_resource(version: str, host: Mapping[str, str]) -> Resource:
     machine = host.get("host.id")
     instance = uuid.uuid5(_INSTANCE, machine) if machine else uuid.uuid4()
-    return Resource.create(
+    ours = Resource.create(
         {
             **host,
             "service.name": "xpumeter",
@@ -125,6 +68,8 @@ def _own_resource(version: str, host: Mapping[str, str]) -> Resource:
         },
         catalog.SCHEMA_URL,
     )
+    # OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME, which `create` puts below what it is given.
+    return ours.merge(OTELResourceDetector().detect())
 
 
 def _register(
