@@ -16,6 +16,7 @@ from xpumeter import config, data_files, drivers
 from xpumeter.config import Config
 from xpumeter.errors import DriverNotLoaded, MissingCapability, NotAttached, PinsUnusable
 from xpumeter.source import attach, privileges, probe
+from xpumeter.source.misses import Misses
 from xpumeter.source.pins import Pins
 
 _log = logging.getLogger(__name__)
@@ -73,11 +74,12 @@ def main(config_file: Path | None, *, log_level: str | None) -> int:
     pins = count(settings, stop)
     if pins is None:
         return 0
+    misses = Misses(settings.receiver.pins)  # opens with the capabilities, reads without
     privileges.drop_all()
 
     from xpumeter.pipeline import Pipeline  # brings gRPC, and threads: after the capabilities
 
-    with Pipeline(settings, pins, cgroup_v2=probe.has_cgroup_v2()) as pipeline:
+    with Pipeline(settings, pins, cgroup_v2=probe.has_cgroup_v2(), misses=misses) as pipeline:
         pipeline.run(stop)
     return 0
 

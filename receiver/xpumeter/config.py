@@ -14,7 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from xpumeter.errors import ConfigError
-from xpumeter.forms import AUTO, ENDPOINT, FOLDER, FOLDERS, HEADERS, HOOKS, SOCKET, choice, duration
+from xpumeter.forms import (
+    AUTO,
+    ENDPOINT,
+    FOLDER,
+    FOLDERS,
+    HEADERS,
+    HOOKS,
+    LISTEN,
+    SOCKET,
+    choice,
+    duration,
+)
 from xpumeter.hook import PINS, Hook
 from xpumeter.settings import read_section, schema_of, setting, show_section
 
@@ -123,10 +134,41 @@ class OtlpGrpc:
 
 
 @dataclass(frozen=True, slots=True)
-class Exporters:
-    """Where the counts go."""
+class Prometheus:
+    """A page for Prometheus to scrape, `/metrics`; naming it switches it on."""
 
-    otlp_grpc: OtlpGrpc = OtlpGrpc()
+    endpoint: tuple[str, int] = setting(
+        LISTEN,
+        ("localhost", 8080),
+        "Where it listens. Whoever can reach it can read all counts.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Exporters:
+    """Where the counts go: `otlp_grpc` unless others are named, and then those that are."""
+
+    otlp_grpc: OtlpGrpc | None = OtlpGrpc()
+    prometheus: Prometheus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """Answers to probes, `/healthz` and `/readyz`; naming it switches it on."""
+
+    endpoint: tuple[str, int] = setting(
+        LISTEN,
+        ("localhost", 13133),
+        "Where it listens; the same address as another page is one listener for both. The kubelet "
+        "asks from outside the pod: `:13133`.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """What runs beside the pipeline."""
+
+    health_check: HealthCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +185,7 @@ class Metrics:
     level: MetricsLevel = setting(
         choice(MetricsLevel),
         MetricsLevel.NORMAL,
-        "Whether the agent exports metrics about itself, to the same Collector.",
+        "Whether the agent exports metrics about itself, the same ways as the counts.",
     )
 
 
@@ -169,6 +211,7 @@ class Config:
     receivers: Receivers = Receivers()
     processors: Processors = Processors()
     exporters: Exporters = Exporters()
+    extensions: Extensions = Extensions()
     service: Service = Service()
 
     @property
@@ -177,16 +220,15 @@ class Config:
         return self.receivers.xpumeter
 
     @property
-    def exporter(self) -> OtlpGrpc:
-        """The only exporter."""
+    def exporter(self) -> OtlpGrpc | None:
+        """The exporter to a Collector; None if there is only a page to scrape."""
         return self.exporters.otlp_grpc
 
 
 _TEMPORALITY = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
-_FIXED = "the pipeline is fixed (xpumeter, filter, otlp_grpc): leave this key out"
+_FIXED = "the pipeline is fixed (xpumeter, filter, the exporters): leave this key out"
 _ONLY_GRPC = "the exporter is called otlp_grpc: OTLP over gRPC is what there is"
 _HINTS = {
-    "extensions": _FIXED,
     "connectors": _FIXED,
     "service.pipelines": _FIXED,
     "service.extensions": _FIXED,
@@ -218,7 +260,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
     if exporters and not exporters.entries():
         raise exporters.wrong(
             "no exporter: the counts would go nowhere",
-            hint="leave `exporters` out for the default, or name otlp_grpc in it",
+            hint="leave `exporters` out for the default, or name otlp_grpc or prometheus in it",
         )
     return config
 

@@ -20,8 +20,8 @@ _CONFIGURATION = """\
 # Configuration
 
 One YAML file, in the shape of an OpenTelemetry Collector's, with one fixed pipeline: the calls of
-`xpumeter`, through `filter`, to `otlp_grpc`. [xpumeter.yaml](../config/xpumeter.yaml) has every key
-with its default; [xpumeter.schema.json](../config/xpumeter.schema.json) tells it to editors.
+`xpumeter`, through `filter`, to the exporters. [xpumeter.yaml](../config/xpumeter.yaml) has every
+key with its default; [xpumeter.schema.json](../config/xpumeter.schema.json) tells it to editors.
 
     xpumeter validate --config xpumeter.yaml
 
@@ -31,8 +31,12 @@ nothing starts (exit code 78).
 
 `${env:NAME}` in a value is an environment variable, and an error if it is not set;
 `${env:NAME:-default}` has a default where it is unset or empty; `$$` is a dollar. What the file
-says comes before the variables that the table names: those stand in for a key that is left out. An
-empty `exporters` is an error: the counts would go nowhere.
+says comes before the variables that the table names: those stand in for a key that is left out.
+
+Without `exporters` there is `otlp_grpc`; with it, those that are named in it. An empty one is an
+error: the counts would go nowhere. `exporters.prometheus` and `extensions.health_check` listen, and
+are off unless they are named. [edge.yaml](../config/edge.yaml) has a page to scrape and no
+Collector.
 """
 
 _DRIVERS = """\

@@ -7,8 +7,8 @@ A section of the configuration is a frozen dataclass; each of its fields is anot
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import MappingProxyType, UnionType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from xpumeter.errors import ConfigError
 from xpumeter.forms import Form
@@ -61,6 +61,8 @@ class Field:
     setting: Setting[Any] | None
     section: Any
     """Class of the section, where it is one."""
+    optional: bool
+    """Naming the section switches it on: its value is None where it is off."""
 
 
 def fields_of(section: Any) -> Iterator[Field]:
@@ -68,8 +70,10 @@ def fields_of(section: Any) -> Iterator[Field]:
     for described in fields(section):
         found = described.metadata.get("setting")
         key = (found.key if found else "") or described.name
-        inner = described.type if is_dataclass(described.type) else None
-        yield Field(described.name, key, described.default, found, inner)
+        optional = isinstance(described.type, UnionType)
+        kind = get_args(described.type)[0] if optional else described.type
+        inner = kind if is_dataclass(kind) else None
+        yield Field(described.name, key, described.default, found, inner, optional)
 
 
 def read_section(
@@ -80,14 +84,17 @@ def read_section(
 ) -> T:
     """A section from a file. A key that is left out has its default, as has all without a node.
 
-    `hints` are what to say of unknown keys, by dotted path, instead of naming the nearest.
+    Optional sections are off unless they are named, once there is a node to name them in. `hints`
+    are what to say of unknown keys, by dotted path, instead of naming the nearest.
     """
     known = list(fields_of(section))
     entries = node.entries([one.key for one in known], hints) if node else {}
     values: dict[str, Any] = {}
     for one in known:
         entry = entries.get(one.key)
-        if one.section:
+        if one.optional and (one.key not in entries if node else one.default is None):
+            values[one.name] = None
+        elif one.section:
             values[one.name] = read_section(one.section, entry, environ, hints)
         elif one.setting and entry:
             values[one.name] = one.setting.form.read(entry)
@@ -111,7 +118,10 @@ def show_section(section: Any) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for one in fields_of(section):
         value = getattr(section, one.name)
-        shown[one.key] = one.setting.form.show(value) if one.setting else show_section(value)
+        if one.setting:
+            shown[one.key] = one.setting.form.show(value)
+        elif value is not None:
+            shown[one.key] = show_section(value)
     return shown
 
 

@@ -15,9 +15,10 @@ from lab.collector import Collector, Sample
 from otlp_samples import GPU, NPU, SECOND, SERVICE, TRAINER, new, series
 from xpumeter.export.messages import Messages
 from xpumeter.export.otlp import Sender
-from xpumeter.export.telemetry import Telemetry
+from xpumeter.export.telemetry import Exporter, Telemetry
 from xpumeter.model.calls import Kind, Reason
 from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.exports import ExportStats
 from xpumeter.model.owners import Owner
 from xpumeter.model.series import Point, Series, Snapshot
 from xpumeter.model.stats import AgentStats
@@ -218,8 +219,8 @@ def test_more_than_a_receiver_takes_at_once_arrives(collector: Collector, limit_
 def test_the_agents_own_metrics_are_a_job_of_their_own(collector: Collector) -> None:
     """Under `job="xpumeter"`, beside the series of containers."""
     Telemetry(
-        lambda: AgentStats(rows=5, exports=4, export_failures=1),
-        collector.otlp_endpoint,
+        lambda: AgentStats(rows=5, exports=ExportStats(4, {"UNAVAILABLE": 1})),
+        Exporter(collector.otlp_endpoint, {}, 10),
         version="1.2.3",
         host={"host.name": "h1"},
     ).close(deadline_s=5)
@@ -230,7 +231,7 @@ def test_the_agents_own_metrics_are_a_job_of_their_own(collector: Collector) -> 
     exports = named(collector.scrape(), "xpumeter_exports_total")
     assert {sample.labels.get("error_type"): sample.value for sample in exports} == {
         None: 3,
-        "_OTHER": 1,
+        "UNAVAILABLE": 1,
     }
 
 

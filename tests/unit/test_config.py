@@ -29,6 +29,12 @@ def load(folder: Path, text: str, **environ: str) -> Config:
     return config.load(file, environ)
 
 
+def exporter(found: Config) -> config.OtlpGrpc:
+    """The exporter to a Collector, which is there."""
+    assert found.exporter is not None
+    return found.exporter
+
+
 def in_receiver(text: str) -> str:
     return f"receivers:\n  xpumeter:\n    {text}\n"
 
@@ -49,11 +55,14 @@ def test_the_shipped_file_is_the_defaults_with_every_key() -> None:
     for path, described, default in walk(Config):
         value: Any = written
         *sections, key = path.split(".")
+        off = False
         for section in sections:
-            value = value[section]
+            value, off = (value or {}).get(section), section not in (value or {})
         there = [line.strip().removeprefix("# ").startswith(f"{key}:") for line in lines]
         assert lines[there.index(True) - 1].strip().startswith("# "), f"{path} has no comment"
-        if described.variable and not isinstance(default, str):
+        if off:  # in the text all the same, to be uncommented
+            assert f"    # {key}: {default}" in lines
+        elif described.variable and not isinstance(default, str):
             # An empty one would stand in the variable's way.
             assert key not in value
         else:
@@ -71,7 +80,7 @@ def test_headers_may_come_from_the_environment() -> None:
     """As OpenTelemetry writes them; what is wrong is named without showing the secret."""
     variable = "OTEL_EXPORTER_OTLP_HEADERS"
     found = config.load(None, {variable: "Authorization=Bearer%20s3cret, tenant=a"})
-    assert found.exporter.headers == (("authorization", "Bearer s3cret"), ("tenant", "a"))
+    assert exporter(found).headers == (("authorization", "Bearer s3cret"), ("tenant", "a"))
 
     with pytest.raises(ConfigError) as caught:
         config.load(None, {variable: "s3cret"})
@@ -86,7 +95,7 @@ def test_the_environment_stands_in_as_in_the_shipped_file() -> None:
 
     found = config.load(None, environ)
 
-    assert found.exporter.endpoint == "https://otel.example:443"
+    assert exporter(found).endpoint == "https://otel.example:443"
     assert found == config.load(SHIPPED, environ)
     assert config.load(None, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}) == Config()
 
@@ -108,7 +117,7 @@ def test_what_the_file_says_comes_before_the_environment(tmp_path: Path) -> None
         tmp_path, in_exporter("endpoint: http://a:1"), OTEL_EXPORTER_OTLP_ENDPOINT="http://b:2"
     )
 
-    assert found.exporter.endpoint == "http://a:1"
+    assert exporter(found).endpoint == "http://a:1"
 
 
 @pytest.mark.parametrize(
@@ -149,13 +158,60 @@ def test_an_empty_section_has_its_defaults(tmp_path: Path, text: str) -> None:
     assert load(tmp_path, text) == Config()
 
 
+def test_an_exporter_is_on_when_it_is_named(tmp_path: Path) -> None:
+    """A page to scrape goes beside a Collector, or without one; health has its own address."""
+    scraped = load(tmp_path, "exporters: {prometheus: }")
+    both = load(tmp_path, "exporters: {prometheus: {endpoint: '127.0.0.1:9000'}, otlp_grpc: {}}")
+    probed = load(tmp_path, "extensions: {health_check: {endpoint: ':13133'}}")
+
+    assert scraped.exporters == config.Exporters(None, config.Prometheus(("localhost", 8080)))
+    assert both.exporters == config.Exporters(
+        config.OtlpGrpc(), config.Prometheus(("127.0.0.1", 9000))
+    )
+    assert probed.extensions.health_check == config.HealthCheck(("", 13133))
+    assert probed.exporters == Config().exporters
+    for found in (scraped, both, probed):
+        assert load(tmp_path, json.dumps(config.show(found))) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[::1]:9000", ("::1", 9000)),
+        ("example.org:1", ("example.org", 1)),
+        (":65535", ("", 65535)),
+    ],
+)
+def test_an_address_to_listen_on_is_host_and_port(
+    tmp_path: Path, text: str, value: tuple[str, int]
+) -> None:
+    """IPv6 in brackets, or no host at all; shown as it was written."""
+    found = load(tmp_path, f"exporters: {{prometheus: {{endpoint: '{text}'}}}}")
+
+    assert found.exporters.prometheus == config.Prometheus(value)
+    assert config.show(found)["exporters"]["prometheus"]["endpoint"] == text
+
+
+@pytest.mark.parametrize("name", ["edge.yaml"])
+def test_the_other_shipped_files_load_and_fit_the_schema(name: str) -> None:
+    """Each is a right configuration, and an editor has nothing to say."""
+    file = CHECKOUT / "config" / name
+
+    found = config.load(file, {})
+
+    jsonschema.Draft202012Validator(SCHEMA).validate(yaml.safe_load(file.read_text()))
+    assert found.exporter is None
+    assert found.exporters.prometheus
+    assert found.receiver.collection_interval_s == 60
+
+
 def test_secrets_are_never_shown(tmp_path: Path) -> None:
     """Neither in what `validate` prints nor in a repr; and an error does not show them either."""
     text = in_exporter('headers: {Authorization: "Bearer ${env:BEARER}"}')
 
     found = load(tmp_path, text, BEARER="s3cret")
 
-    assert found.exporter.headers == (("authorization", "Bearer s3cret"),)
+    assert exporter(found).headers == (("authorization", "Bearer s3cret"),)
     assert "s3cret" not in f"{found!r}{config.show(found)}"
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text, BEARER="s3cret\n")
