@@ -100,8 +100,10 @@ class Callers:
 
     @property
     def longest_wait_s(self) -> float | None:
-        """Since when the oldest of the unresolved is known; None if there is none."""
-        return self._clock() - min(self._waiting.values()) if self._waiting else None
+        """For how long the oldest of the unresolved waits; None if none does."""
+        if self._runtime is None or not self._waiting:
+            return None
+        return self._clock() - min(self._waiting.values())
 
     def _is_time(self) -> bool:
         return self.ask_at_s is None or self._clock() >= self.ask_at_s
