@@ -10,6 +10,7 @@ from hypothesis import settings
 from lab.cache import Cache, cache_root
 from lab.errors import LabError
 from lab.otelcol import PINNED, otelcol
+from lab.prometheus import Prometheus, prometheus
 from lab.require import cannot_run
 
 # In CI the same examples each time: a change is judged by what it changes. Elsewhere new ones.
@@ -26,6 +27,15 @@ def otelcol_program() -> Path:
     """The real Collector, built from otel-collector/ once."""
     try:
         return otelcol(Cache(cache_root()))
+    except LabError as error:
+        cannot_run("collector", error)
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Prometheus:
+    """Prometheus and promtool, from Debian's package."""
+    try:
+        return prometheus(Cache(cache_root()))
     except LabError as error:
         cannot_run("collector", error)
 

@@ -16,6 +16,7 @@ from xpumeter import config, data_files, drivers
 from xpumeter.config import Config
 from xpumeter.errors import DriverNotLoaded, MissingCapability, NotAttached, PinsUnusable
 from xpumeter.source import attach, privileges, probe
+from xpumeter.source.misses import Misses
 from xpumeter.source.pins import Pins
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ def main(config_file: Path | None, *, log_level: str | None) -> int:
     # The user's own: what is wrong with it must not leave programs attached that nobody reads.
     if settings.receiver.driver_tables:
         drivers.load(settings.receiver.driver_tables)
-    if settings.exporter.tls.has_files:
+    if settings.exporter and settings.exporter.tls.has_files:
         from xpumeter.export import tls  # brings OpenSSL
 
         tls.context(settings.exporter.tls)
@@ -77,11 +78,12 @@ def main(config_file: Path | None, *, log_level: str | None) -> int:
     pins = count(settings, stop)
     if pins is None:
         return 0
+    misses = Misses(settings.receiver.pins)  # opens with the capabilities, reads without
     privileges.drop_all()
 
     from xpumeter.pipeline import Pipeline  # brings gRPC, and threads: after the capabilities
 
-    with Pipeline(settings, pins, cgroup_v2=probe.has_cgroup_v2()) as pipeline:
+    with Pipeline(settings, pins, cgroup_v2=probe.has_cgroup_v2(), misses=misses) as pipeline:
         pipeline.run(stop)
     return 0
 

@@ -67,6 +67,7 @@ class Callers:
         self._kept: dict[str, ContainerRecord] = memory.load() if memory else {}
         self._records: Mapping[str, ContainerRecord] = self._kept
         self._missed: set[CgroupId] = set()
+        self._waiting: dict[Owner, float] = {}
         self._pause_s = _PAUSE_S
         self._trouble = ""
         self.owners: dict[CgroupId, Owner] = {}
@@ -97,6 +98,13 @@ class Callers:
         if self._runtime is None or not self.unresolved:
             self.ask_at_s = None
 
+    @property
+    def longest_wait_s(self) -> float | None:
+        """For how long the oldest of the unresolved waits; None if none does."""
+        if self._runtime is None or not self._waiting:
+            return None
+        return self._clock() - min(self._waiting.values())
+
     def _is_time(self) -> bool:
         return self.ask_at_s is None or self._clock() >= self.ask_at_s
 
@@ -123,6 +131,8 @@ class Callers:
             for cgroup_id, owner in self.owners.items()
             if cgroup_id not in self._missed and is_unresolved(owner)
         )
+        now = self._clock()
+        self._waiting = {owner: self._waiting.get(owner, now) for owner in self.unresolved}
         wanted = {identity.container_id for identity in self._identities.values()}
         pods = {identity.pod_uid for identity in self._identities.values()}
         kept = {

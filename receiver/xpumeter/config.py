@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from xpumeter.destination import Destination, OtlpGrpc, OtlpHttp, Protocol, variables
 from xpumeter.errors import ConfigError
-from xpumeter.forms import AUTO, FOLDER, FOLDERS, HOOKS, SOCKET, choice, duration
+from xpumeter.forms import AUTO, FOLDER, FOLDERS, HOOKS, LISTEN, SOCKET, choice, duration
 from xpumeter.hook import PINS, Hook
 from xpumeter.settings import read_section, schema_of, setting, show_section
 
@@ -101,11 +101,42 @@ class Processors:
 
 
 @dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A page for Prometheus to scrape, `/metrics`; naming it switches it on."""
+
+    endpoint: tuple[str, int] = setting(
+        LISTEN,
+        ("localhost", 8080),
+        "Where it listens. Whoever can reach it can read all counts.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Exporters:
-    """Where the counts go: over gRPC, or over HTTP."""
+    """Where the counts go: `otlp_grpc` unless others are named, and then those that are."""
 
     otlp_grpc: OtlpGrpc | None = OtlpGrpc()
     otlp_http: OtlpHttp | None = None
+    prometheus: Prometheus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """Answers to probes, `/healthz` and `/readyz`; naming it switches it on."""
+
+    endpoint: tuple[str, int] = setting(
+        LISTEN,
+        ("localhost", 13133),
+        "Where it listens; the same address as another page is one listener for both. The kubelet "
+        "asks from outside the pod: `:13133`.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """What runs beside the pipeline."""
+
+    health_check: HealthCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +153,7 @@ class Metrics:
     level: MetricsLevel = setting(
         choice(MetricsLevel),
         MetricsLevel.NORMAL,
-        "Whether the agent exports metrics about itself, to the same Collector.",
+        "Whether the agent exports metrics about itself, the same ways as the counts.",
     )
 
 
@@ -148,6 +179,7 @@ class Config:
     receivers: Receivers = Receivers()
     processors: Processors = Processors()
     exporters: Exporters = Exporters()
+    extensions: Extensions = Extensions()
     service: Service = Service()
 
     @property
@@ -156,18 +188,15 @@ class Config:
         return self.receivers.xpumeter
 
     @property
-    def exporter(self) -> Destination:
-        """The exporter that is there."""
-        exporter = self.exporters.otlp_grpc or self.exporters.otlp_http
-        assert exporter is not None  # noqa: S101 (`load` has seen to it)
-        return exporter
+    def exporter(self) -> Destination | None:
+        """The exporter to a Collector; None if there is only a page to scrape."""
+        return self.exporters.otlp_grpc or self.exporters.otlp_http
 
 
 _TEMPORALITY = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
-_FIXED = "the pipeline is fixed (xpumeter, filter, otlp): leave this key out"
+_FIXED = "the pipeline is fixed (xpumeter, filter, the exporters): leave this key out"
 _NO_QUEUE = "leave it out: a batch has all totals, so the newest replaces the one that waits"
 _HINTS = {
-    "extensions": _FIXED,
     "connectors": _FIXED,
     "service.pipelines": _FIXED,
     "service.extensions": _FIXED,
@@ -209,7 +238,7 @@ def _check_exporters(exporters: "Node") -> None:
     if not given:
         raise exporters.wrong(
             "no exporter: the counts would go nowhere",
-            hint="leave `exporters` out for the default, or name otlp_grpc or otlp_http in it",
+            hint="leave `exporters` out, or name otlp_grpc, otlp_http or prometheus in it",
         )
     if {"otlp_grpc", "otlp_http"} <= given.keys():
         first, second = sorted(
@@ -225,7 +254,7 @@ def _check_exporters(exporters: "Node") -> None:
 def _complete(config: Config, environ: Mapping[str, str]) -> Config:
     """With the exporter that the environment asks for, where the file names none."""
     exporters = config.exporters
-    if exporters.otlp_grpc is None and exporters.otlp_http is None:
+    if exporters == Exporters(None, None, None):
         if _protocol(environ) is Protocol.GRPC:
             exporters = replace(exporters, otlp_grpc=read_section(OtlpGrpc, None, environ))
         else:

@@ -196,3 +196,27 @@ FOLDERS: Form[tuple[Path, ...]] = Form(
     show=lambda folders: [str(folder) for folder in folders],
     schema={"type": "array", "items": FOLDER.schema},
 )
+
+
+_LISTEN_PATTERN = r"(?:(?P<host>[A-Za-z0-9._-]*)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})"
+
+
+def _parse_listen(text: str) -> tuple[str, int]:
+    found = re.fullmatch(_LISTEN_PATTERN, text)
+    if not found or not 0 < int(found["port"]) <= 0xFFFF:
+        raise ValueError(f"{text!r} is not HOST:PORT, [IPV6]:PORT or :PORT")
+    return found["v6"] or found["host"], int(found["port"])
+
+
+def _show_listen(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+LISTEN = text_form(
+    "`HOST:PORT`, `[IPV6]:PORT`, or `:PORT` for every address of the host",
+    _parse_listen,
+    show=_show_listen,
+    pattern=re.sub(r"\?P<\w+>", "", _LISTEN_PATTERN),
+)
+"""Where to listen; the value is host and port, the host empty for every address."""

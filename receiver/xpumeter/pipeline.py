@@ -9,34 +9,33 @@ import logging
 import math
 import select
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, Self
 
 from xpumeter import drivers
 from xpumeter.callers import Callers
-from xpumeter.config import Config, MetricsLevel
+from xpumeter.config import Config
 from xpumeter.enrich.attribute import attribute, missing
 from xpumeter.enrich.devices import know
 from xpumeter.enrich.kind_history import with_kinds_before
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.errors import HostError
-from xpumeter.export.messages import Messages
-from xpumeter.export.own_exporter import own_exporter
-from xpumeter.export.sender import Sender
-from xpumeter.export.telemetry import Telemetry
-from xpumeter.export.transport import open_transport
 from xpumeter.forms import AUTO, NONE
+from xpumeter.health import Health
 from xpumeter.kind_keeper import KindKeeper
 from xpumeter.model.calls import Reason
 from xpumeter.model.devices import KnownDevice
 from xpumeter.model.kernel import Incarnation, Reading
-from xpumeter.model.stats import AgentStats
+from xpumeter.model.stats import AgentStats, Request
+from xpumeter.outlets import Outlets
+from xpumeter.serving import Serving
 from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
 from xpumeter.source.kinds_file import KindsFile
 from xpumeter.source.memory import Memory
+from xpumeter.source.misses import Misses
 from xpumeter.source.pins import Pins
 from xpumeter.source.ring import Ring, why_refused
 
@@ -51,9 +50,6 @@ the runtime is asked twice a second at most."""
 
 _POLL_S = 1.0
 """Between two looks where no ring wakes."""
-
-_CLOSE_S = 5.0
-"""For the last batch."""
 
 
 class Stop(Protocol):
@@ -76,52 +72,54 @@ class Pipeline:
     """Reads, names, exports. Use as a context manager: the last values go out at the end.
 
     Without `cgroup_v2` nobody is named: on such a host the kernel's ids say nothing of pods.
+    `misses` are the programs that were opened while that was allowed; closed with the pipeline.
+
+    Raises:
+        HostError: An address to listen on cannot be had.
     """
 
-    def __init__(self, config: Config, pins: Pins, *, cgroup_v2: bool) -> None:
+    def __init__(
+        self, config: Config, pins: Pins, *, cgroup_v2: bool, misses: Misses | None = None
+    ) -> None:
+        self._serving = Serving(config)  # what is wrong with it is known before anything runs
         self._interval_s = config.receiver.collection_interval_s
         self._pins = pins
+        self._misses = misses
+        self._health = Health(self._interval_s, pins.check)
         self._nobody = Reason.UNKNOWN_CGROUP if cgroup_v2 else Reason.CGROUP_V1
         if not cgroup_v2:
             _log.warning("event=cgroup_v1 consequence='calls have no owner on this host'")
         self._ring = _open_ring(config)
         self._tables = drivers.load(config.receiver.driver_tables)
-        self._runtime = _runtime(config.receiver.runtime_endpoint)
+        self._version = version("xpumeter")
+        self._stats: AgentStats | None = None
+        self._outlets = Outlets(
+            config,
+            lambda: self._stats,
+            version=self._version,
+            host=host.attributes(),
+            attached_unix_ns=pins.meta.attached_boot_ns + _boot_to_unix_ns(),
+        )
+        self._runtime = _runtime(config.receiver.runtime_endpoint, self._outlets.requested)
         self._memory = Memory(config.receiver.state, pins.meta.attach_id)
         self._callers = Callers(self._runtime, self._memory)
         self._kinds_file = KindsFile(config.receiver.state, pins.meta.attach_id)
         self._kinds = KindKeeper(self._kinds_file)
         self._ledger = Ledger()
-        own_version, of_host = version("xpumeter"), host.attributes()
-        exporter = config.exporter
-        self._messages = Messages(
-            version=own_version,
-            host=of_host,
-            limit_bytes=int(exporter.max_request_size_mib * 2**20),
-        )
-        self._sender = Sender(open_transport(exporter), exporter.retry_on_failure)
         self._devices: dict[Incarnation, KnownDevice] = {}
         self._bad_sysfs = 0
-        self._stats = AgentStats(hook=pins.hook, row_limit=layout.ROW_LIMIT)
-        self._telemetry: Telemetry | None = None
-        if config.service.telemetry.metrics.level is not MetricsLevel.NONE:
-            self._telemetry = Telemetry(
-                lambda: self._stats,
-                own_exporter(exporter),
-                version=own_version,
-                host=of_host,
-                interval_s=self._interval_s,
-            )
+        self._serving.start(
+            alive=self._health.alive, ready=self._health.ready, metrics=self._outlets.metrics
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Both at once: a Collector that is away takes the whole deadline of each.
-        with ThreadPoolExecutor(1) as beside:
-            if self._telemetry:
-                beside.submit(self._telemetry.close, deadline_s=_CLOSE_S)
-            self._sender.close(deadline_s=_CLOSE_S)
+        self._outlets.close()
+        self._serving.close()
+        if self._misses:
+            self._misses.close()
         if self._ring:
             self._ring.close()
         if self._runtime:
@@ -183,6 +181,7 @@ class Pipeline:
                 self._devices[device.incarnation] = with_kinds_before(known)
 
     def _export(self, *, may_ask: bool = True) -> None:
+        began_s = time.monotonic()
         reading = self._look(may_ask=may_ask)
         attribution = attribute(
             reading,
@@ -198,27 +197,29 @@ class Pipeline:
             unix_ns=unix_ns,
             boot_to_unix_ns=unix_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         )
-        self._sender.send(self._messages.update(snapshot, delivered=self._sender.delivered))
         self._account(reading)
+        self._outlets.send(snapshot)
+        self._health.collected()
+        self._outlets.collected(time.monotonic() - began_s)
 
     def _account(self, reading: Reading) -> None:
         lost = missing(reading)
-        if lost and not self._stats.missing:
+        if lost and not (self._stats and self._stats.missing):
             _log.error("event=calls_missing calls=%d consequence='rows do not add up'", lost)
-        runtime = self._runtime
         self._stats = AgentStats(
             rows=len(reading.rows),
             row_limit=layout.ROW_LIMIT,
             refused=sum(total.refused for total in reading.totals),
             losses=reading.losses,
             missing=lost,
-            runtime_calls=runtime.calls if runtime else 0,
-            runtime_errors=runtime.errors if runtime else 0,
+            missed=self._misses.read() if self._misses else {},
             bad_records=self._bad_records(),
             unresolved=len(self._callers.unresolved),
-            exports=self._sender.stats.exports,
-            export_failures=self._sender.stats.failed,
+            unresolved_age_s=self._callers.longest_wait_s,
+            exports=self._outlets.exports,
             hook=self._pins.hook,
+            version=self._version,
+            object_sha256=self._pins.meta.object_sha256.hex(),
         )
 
     def _bad_records(self) -> int:
@@ -228,10 +229,14 @@ class Pipeline:
         return self._bad_sysfs + files + ring + runtime
 
 
-def _runtime(endpoint: str) -> Runtime | None:
+def _boot_to_unix_ns() -> int:
+    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def _runtime(endpoint: str, on_request: Callable[[Request], None]) -> Runtime | None:
     if endpoint == NONE:
         return None
-    return Runtime(None if endpoint == AUTO else endpoint)
+    return Runtime(None if endpoint == AUTO else endpoint, on_request=on_request)
 
 
 def _open_ring(config: Config) -> Ring | None:

@@ -21,7 +21,7 @@ _CONFIGURATION = """\
 # Configuration
 
 One YAML file, in the shape of an OpenTelemetry Collector's, with one fixed pipeline: the calls of
-`xpumeter`, through `filter`, to `otlp_grpc` or `otlp_http`.
+`xpumeter`, through `filter`, to the exporters.
 [xpumeter.yaml](../config/xpumeter.yaml) has every key with its default;
 [xpumeter.schema.json](../config/xpumeter.schema.json) tells it to editors.
 
@@ -54,8 +54,11 @@ metrics.
 
 ## Keys
 
-There is one exporter: `otlp_grpc` or `otlp_http`. Both are an error, and so is an empty
-`exporters`: the counts would go two ways, or nowhere. The agent's own metrics go the same way.
+Exporters are those that are named: `otlp_grpc` or `otlp_http`, `prometheus`, or one of the two and
+it; without `exporters`, `otlp_grpc`. Both of the two are an error, and so is an empty `exporters`:
+the counts would go two ways, or nowhere. The agent's own metrics go the same ways.
+`exporters.prometheus` and `extensions.health_check` listen, and are off unless they are named;
+[edge.yaml](../config/edge.yaml) has a page to scrape and no Collector.
 
 A certificate that is renewed is read anew before the next batch.
 """

@@ -69,7 +69,7 @@ class Field:
     section: Any
     """Class of the section, where it is one."""
     optional: bool
-    """A section that may be absent: it is None until its key stands in the file."""
+    """Naming the section switches it on: its value is None where it is off."""
 
 
 def fields_of(section: Any) -> Iterator[Field]:
@@ -92,7 +92,8 @@ def read_section(
 ) -> T:
     """A section from a file. A key that is left out has its default, as has all without a node.
 
-    `hints` are what to say of unknown keys, by dotted path, instead of naming the nearest.
+    Optional sections are None unless they are named. `hints` are what to say of unknown keys, by
+    dotted path, instead of naming the nearest.
     """
     known = list(fields_of(section))
     entries = node.entries([one.key for one in known], hints) if node else {}
@@ -127,9 +128,10 @@ def show_section(section: Any) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for one in fields_of(section):
         value = getattr(section, one.name)
-        if value is None:  # an absent section
-            continue
-        shown[one.key] = one.setting.form.show(value) if one.setting else show_section(value)
+        if one.setting:
+            shown[one.key] = one.setting.form.show(value)
+        elif value is not None:
+            shown[one.key] = show_section(value)
     return shown
 
 

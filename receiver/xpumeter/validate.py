@@ -49,7 +49,7 @@ def check(
     ConfigError or DriverTableError for the first thing that is wrong.
     """
     found = config.load(path, environ)
-    if found.exporter.tls.has_files:
+    if found.exporter and found.exporter.tls.has_files:
         tls.context(found.exporter.tls)
     return Checked(found, drivers.load([*found.receiver.driver_tables, *places]))
 

@@ -16,7 +16,7 @@ from xpumeter.export.own_exporter import own_exporter
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.model.calls import Kind, Reason
 from xpumeter.model.series import Point, Series
-from xpumeter.model.stats import AgentStats
+from xpumeter.model.stats import AgentStats, Request
 
 pytestmark = pytest.mark.collector
 
@@ -72,12 +72,15 @@ def test_their_names_and_labels_with_our_counts(kubenpu: Collector, agent: Agent
             (None, Reason.UNKNOWN_DEVICE): Point(6, NOW),
         },
     )
-    Telemetry(
-        lambda: AgentStats(runtime_calls=5, runtime_errors=2),
+    telemetry = Telemetry(
+        AgentStats,
         own_exporter(OtlpGrpc(kubenpu.otlp_endpoint)),
         version="1.2.3",
         host={"host.name": "h1"},
-    ).close(deadline_s=5)
+    )
+    for error in ("", "", "", "UNAVAILABLE", "UNAVAILABLE"):
+        telemetry.requested(Request("ListContainers", 0.1, error))
+    telemetry.close(deadline_s=5)
 
     gpu, npu = "0000:03:00.0", "0000:00:0b.0"
     info = {"host": "h1", "pci_id": "8086:e20b", "numa_node": "0"}

@@ -17,8 +17,8 @@ from xpumeter.destination import OtlpGrpc
 from xpumeter.export.messages import Messages
 from xpumeter.export.own_exporter import own_exporter
 from xpumeter.export.telemetry import Telemetry
-from xpumeter.export.transport import open_transport
 from xpumeter.model.calls import Kind, Reason
+from xpumeter.model.exports import ExportStats
 from xpumeter.model.owners import Owner
 from xpumeter.model.series import Point, Series
 from xpumeter.model.stats import AgentStats
@@ -174,7 +174,7 @@ def test_more_than_a_receiver_takes_at_once_arrives(collector: Collector, limit_
 def test_the_agents_own_metrics_are_a_job_of_their_own(collector: Collector) -> None:
     """Under `job="xpumeter"`, beside the series of containers."""
     Telemetry(
-        lambda: AgentStats(rows=5, exports=4, export_failures=1),
+        lambda: AgentStats(rows=5, exports=ExportStats(4, {"UNAVAILABLE": 1})),
         own_exporter(OtlpGrpc(collector.otlp_endpoint)),
         version="1.2.3",
         host={"host.name": "h1"},
@@ -186,7 +186,7 @@ def test_the_agents_own_metrics_are_a_job_of_their_own(collector: Collector) -> 
     exports = named(collector.scrape(), "xpumeter_exports_total")
     assert {sample.labels.get("error_type"): sample.value for sample in exports} == {
         None: 3,
-        "_OTHER": 1,
+        "UNAVAILABLE": 1,
     }
 
 

@@ -90,6 +90,32 @@ def test_a_container_that_stays_unknown_is_asked_for_ever_more_rarely() -> None:
     assert 8 <= runtime.asked <= 12
 
 
+def test_the_oldest_wait_is_known() -> None:
+    """From the first look at an unknown container until it has its name; others do not move it."""
+    runtime, clock = FakeRuntime(), Clock()
+    callers = Callers(runtime, clock=clock)
+    assert callers.longest_wait_s is None
+
+    other = {**NAMES, CgroupId(6): CgroupName(CgroupId(6), POD, ID[::-1], False)}
+    both = {CONTAINER, CgroupId(6)}
+    for clock.now_s, seen in ((10, {CONTAINER}), (40, both), (41, both)):
+        callers.update(seen, other)
+    assert callers.longest_wait_s == 31
+
+    runtime.known, clock.now_s = (RECORD,), 100
+    callers.update(both, other)
+    assert callers.longest_wait_s == 60  # of the other, since 40
+
+
+def test_where_nobody_is_asked_nobody_waits() -> None:
+    """Without a runtime no name is to come."""
+    clock = Clock()
+    callers = Callers(None, clock=clock)
+    callers.update({CONTAINER}, NAMES)
+
+    assert callers.longest_wait_s is None
+
+
 def test_a_name_that_comes_late_is_taken() -> None:
     """The runtime was restarting; the series gets its name when it answers."""
     runtime, clock = FakeRuntime(RECORD), Clock()

@@ -15,6 +15,7 @@ import yaml
 
 from xpumeter import config, reference, validate
 from xpumeter.config import Config
+from xpumeter.destination import Destination, OtlpGrpc
 from xpumeter.errors import ConfigError
 from xpumeter.hook import Hook
 from xpumeter.settings import walk
@@ -30,6 +31,12 @@ def load(folder: Path, text: str, **environ: str) -> Config:
     return config.load(file, environ)
 
 
+def exporter(found: Config) -> Destination:
+    """The exporter to a Collector, which is there."""
+    assert found.exporter is not None
+    return found.exporter
+
+
 def in_receiver(text: str) -> str:
     return f"receivers:\n  xpumeter:\n    {text}\n"
 
@@ -39,6 +46,9 @@ def in_exporter(text: str) -> str:
 
 
 # --- what a file amounts to ----------------------------------------------------------------------
+
+
+OFF = ("exporters.otlp_http.", "exporters.prometheus.", "extensions.")
 
 
 def uncommented(text: str) -> str:
@@ -66,7 +76,7 @@ def test_a_default_that_the_environment_may_change_is_a_comment_in_the_shipped_f
         value: Any = written
         for key in path.split("."):
             value = (value or {}).get(key)
-        if not path.startswith("exporters.otlp_http."):  # a comment as a whole
+        if not path.startswith(OFF):  # comments as a whole
             assert (value is None) is bool(described.variables), path
 
 
@@ -81,7 +91,7 @@ def test_headers_may_come_from_the_environment() -> None:
     """As OpenTelemetry writes them; what is wrong is named without showing the secret."""
     variable = "OTEL_EXPORTER_OTLP_HEADERS"
     found = config.load(None, {variable: "Authorization=Bearer%20s3cret, tenant=a"})
-    assert found.exporter.headers == (("authorization", "Bearer s3cret"), ("tenant", "a"))
+    assert exporter(found).headers == (("authorization", "Bearer s3cret"), ("tenant", "a"))
 
     with pytest.raises(ConfigError) as caught:
         config.load(None, {variable: "s3cret"})
@@ -96,7 +106,7 @@ def test_the_environment_stands_in_as_in_the_shipped_file() -> None:
 
     found = config.load(None, environ)
 
-    assert found.exporter.endpoint == "https://otel.example:443"
+    assert exporter(found).endpoint == "https://otel.example:443"
     assert found == config.load(SHIPPED, environ)
     assert config.load(None, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}) == Config()
 
@@ -118,7 +128,7 @@ def test_what_the_file_says_comes_before_the_environment(tmp_path: Path) -> None
         tmp_path, in_exporter("endpoint: http://a:1"), OTEL_EXPORTER_OTLP_ENDPOINT="http://b:2"
     )
 
-    assert found.exporter.endpoint == "http://a:1"
+    assert exporter(found).endpoint == "http://a:1"
 
 
 @pytest.mark.parametrize(
@@ -159,13 +169,60 @@ def test_an_empty_section_has_its_defaults(tmp_path: Path, text: str) -> None:
     assert load(tmp_path, text) == Config()
 
 
+def test_an_exporter_is_on_when_it_is_named(tmp_path: Path) -> None:
+    """A page to scrape goes beside a Collector, or without one; health has its own address."""
+    scraped = load(tmp_path, "exporters: {prometheus: }")
+    both = load(tmp_path, "exporters: {prometheus: {endpoint: '127.0.0.1:9000'}, otlp_grpc: {}}")
+    probed = load(tmp_path, "extensions: {health_check: {endpoint: ':13133'}}")
+
+    assert scraped.exporters == config.Exporters(None, None, config.Prometheus(("localhost", 8080)))
+    assert both.exporters == config.Exporters(
+        OtlpGrpc(), None, config.Prometheus(("127.0.0.1", 9000))
+    )
+    assert probed.extensions.health_check == config.HealthCheck(("", 13133))
+    assert probed.exporters == Config().exporters
+    for found in (scraped, both, probed):
+        assert load(tmp_path, json.dumps(config.show(found))) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[::1]:9000", ("::1", 9000)),
+        ("example.org:1", ("example.org", 1)),
+        (":65535", ("", 65535)),
+    ],
+)
+def test_an_address_to_listen_on_is_host_and_port(
+    tmp_path: Path, text: str, value: tuple[str, int]
+) -> None:
+    """IPv6 in brackets, or no host at all; shown as it was written."""
+    found = load(tmp_path, f"exporters: {{prometheus: {{endpoint: '{text}'}}}}")
+
+    assert found.exporters.prometheus == config.Prometheus(value)
+    assert config.show(found)["exporters"]["prometheus"]["endpoint"] == text
+
+
+@pytest.mark.parametrize("name", ["edge.yaml"])
+def test_the_other_shipped_files_load_and_fit_the_schema(name: str) -> None:
+    """Each is a right configuration, and an editor has nothing to say."""
+    file = CHECKOUT / "config" / name
+
+    found = config.load(file, {})
+
+    jsonschema.Draft202012Validator(SCHEMA).validate(yaml.safe_load(file.read_text()))
+    assert found.exporter is None
+    assert found.exporters.prometheus
+    assert found.receiver.collection_interval_s == 60
+
+
 def test_secrets_are_never_shown(tmp_path: Path) -> None:
     """Neither in what `validate` prints nor in a repr; and an error does not show them either."""
     text = in_exporter('headers: {Authorization: "Bearer ${env:BEARER}"}')
 
     found = load(tmp_path, text, BEARER="s3cret")
 
-    assert found.exporter.headers == (("authorization", "Bearer s3cret"),)
+    assert exporter(found).headers == (("authorization", "Bearer s3cret"),)
     assert "s3cret" not in f"{found!r}{config.show(found)}"
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text, BEARER="s3cret\n")

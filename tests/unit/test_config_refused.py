@@ -34,7 +34,7 @@ def in_exporter(text: str) -> str:
     return f"exporters:\n  otlp_grpc:\n    {text}\n"
 
 
-FIXED = "the pipeline is fixed (xpumeter, filter, otlp): leave this key out"
+FIXED = "the pipeline is fixed (xpumeter, filter, the exporters): leave this key out"
 
 BROKEN = [
     ("recievers: {}", "1:1: unknown key 'recievers'", "did you mean 'receivers'?"),
@@ -110,7 +110,7 @@ BROKEN = [
     (
         "exporters: {}",
         "1:12: exporters: no exporter: the counts would go nowhere",
-        "leave `exporters` out for the default, or name otlp_grpc or otlp_http in it",
+        "leave `exporters` out, or name otlp_grpc, otlp_http or prometheus in it",
     ),
     (
         in_exporter("endpoint: localhost"),
@@ -129,7 +129,18 @@ BROKEN = [
         "put it in quotes",
     ),
     ("service: {pipelines: {}}", "1:11: service: unknown key 'pipelines'", FIXED),
-    ("extensions: {}", "1:1: unknown key 'extensions'", FIXED),
+    ("connectors: {}", "1:1: unknown key 'connectors'", FIXED),
+    (
+        "exporters: {prometheus: {endpoint: 8080}}",
+        "1:36: exporters.prometheus.endpoint: expected a string, not a whole number",
+        "put it in quotes",
+    ),
+    (
+        "extensions: {health_check: {endpoint: '::1:13133'}}",
+        "1:39: extensions.health_check.endpoint: "
+        "'::1:13133' is not HOST:PORT, [IPV6]:PORT or :PORT",
+        "",
+    ),
     (
         "service: {telemetry: {logs: {level: warning}}}",
         "1:37: service.telemetry.logs.level: unknown value 'warning'",

@@ -11,6 +11,7 @@ import pytest
 
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.model.owners import ContainerRecord
+from xpumeter.model.stats import Request
 from xpumeter.source import cri_pb2
 from xpumeter.source.cri import SOCKETS, Runtime, find_endpoint
 
@@ -81,9 +82,15 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def runtime(server: Server) -> Iterator[Runtime]:
+def requests() -> list[Request]:
+    """What our side told of its requests."""
+    return []
+
+
+@pytest.fixture
+def runtime(server: Server, requests: list[Request]) -> Iterator[Runtime]:
     """Our side of it."""
-    runtime = Runtime(str(server.path), timeout_s=5)
+    runtime = Runtime(str(server.path), timeout_s=5, on_request=requests.append)
     yield runtime
     runtime.close()
 
@@ -105,13 +112,19 @@ def sandbox() -> cri_pb2.PodSandbox:
     return cri_pb2.PodSandbox(id=SANDBOX, metadata=METADATA, labels={**LABELS, "app": "trainer"})
 
 
-def test_containers_and_sandboxes_come_by_their_id(server: Server, runtime: Runtime) -> None:
+def test_containers_and_sandboxes_come_by_their_id(
+    server: Server, runtime: Runtime, requests: list[Request]
+) -> None:
     """One call each, without a filter: all states, nothing subscribed."""
     server.lists([container()], [sandbox()])
 
     assert runtime.records() == {ID: FULL, SANDBOX: POD}
     assert server.asked == [("ListContainers", b""), ("ListPodSandbox", b"")]
-    assert (runtime.calls, runtime.errors, runtime.bad_records) == (2, 0, 0)
+    assert [(each.method, each.error) for each in requests] == [
+        ("runtime.v1.RuntimeService/ListContainers", ""),
+        ("runtime.v1.RuntimeService/ListPodSandbox", ""),
+    ]
+    assert runtime.bad_records == 0
 
 
 def test_what_containerd_sends_beside_it_is_passed_over(server: Server, runtime: Runtime) -> None:
@@ -202,24 +215,29 @@ def test_a_runtime_that_hangs_costs_the_deadline(server: Server) -> None:
     """No answer within the deadline is an error, not a wait for ever."""
     done = threading.Event()
     server.answers = {"ListContainers": lambda _: bytes(done.wait(30))}
-    runtime = Runtime(f"unix://{server.path}", timeout_s=0.2)
+    told: list[Request] = []
+    runtime = Runtime(f"unix://{server.path}", timeout_s=0.2, on_request=told.append)
 
     with pytest.raises(RuntimeUnavailable, match=r"ListContainers: DEADLINE_EXCEEDED"):
         runtime.records()
 
-    assert (runtime.calls, runtime.errors) == (1, 1)
+    (request,) = told
+    assert request.error == "DEADLINE_EXCEEDED"
+    assert 0.2 <= request.duration_s < 5
     done.set()
     runtime.close()
 
 
 @pytest.mark.parametrize("nonsense", [b"\xff" * 40, b"HTTP/1.1 400 Bad Request", b"\x0a\x05abc"])
-def test_nonsense_is_an_error(server: Server, runtime: Runtime, nonsense: bytes) -> None:
+def test_nonsense_is_an_error(
+    server: Server, runtime: Runtime, requests: list[Request], nonsense: bytes
+) -> None:
     """Bytes that are no CRI message are refused as a whole."""
     server.answers = {"ListContainers": lambda _: nonsense, "ListPodSandbox": lambda _: b""}
 
     with pytest.raises(RuntimeUnavailable, match="ListContainers: the answer is no CRI message"):
         runtime.records()
-    assert runtime.errors == 1
+    assert [each.error for each in requests] == ["malformed"]
 
 
 def test_a_runtime_without_its_cri_plugin_says_so(server: Server, runtime: Runtime) -> None:
@@ -231,14 +249,14 @@ def test_a_runtime_without_its_cri_plugin_says_so(server: Server, runtime: Runti
     assert "CRI plugin is loaded" in raised.value.hint
 
 
-def test_half_an_answer_is_none(server: Server, runtime: Runtime) -> None:
+def test_half_an_answer_is_none(server: Server, runtime: Runtime, requests: list[Request]) -> None:
     """Containers without sandboxes would make sandboxes look like containers of nobody."""
     server.lists([container()], [])
     del server.answers["ListPodSandbox"]
 
     with pytest.raises(RuntimeUnavailable, match="ListPodSandbox"):
         runtime.records()
-    assert (runtime.calls, runtime.errors) == (2, 1)
+    assert [each.error for each in requests] == ["", "UNIMPLEMENTED"]
 
 
 def test_no_runtime_is_an_error_at_once(tmp_path: Path) -> None:

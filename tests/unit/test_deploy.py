@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy/: what the API server would take, and what a cluster's administrator relies on."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 import yaml
 
 from xpumeter import cli, config
-from xpumeter.config import Config
+from xpumeter.config import Config, Extensions, HealthCheck
+from xpumeter.serving import HEALTH, READY
 
 MANIFEST = Path(__file__).parents[2] / "deploy/daemonset.yaml"
+PORT = 13133
 VERSIONS = ("1.29", "1.33", "1.37")
 
 
@@ -89,13 +92,15 @@ def test_the_configuration_loads(
     file = tmp_path / "xpumeter.yaml"
     file.write_text(text)
 
-    assert config.load(file, {}) == Config()
+    probed = replace(Config(), extensions=Extensions(HealthCheck(("", PORT))))
+    assert config.load(file, {}) == probed
 
     (endpoint,) = (
         each["value"] for each in run["env"] if each["name"] == "OTEL_EXPORTER_OTLP_ENDPOINT"
     )
     endpoint = endpoint.replace("$(HOST_IP)", "192.0.2.7")
     loaded = config.load(file, {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+    assert loaded.exporter
     assert loaded.exporter.endpoint == "http://192.0.2.7:4317"
 
 
@@ -209,6 +214,27 @@ def test_both_containers_are_the_same_image(attach: dict[str, Any], run: dict[st
     assert attach["image"] == run["image"]
     assert "/" not in run["image"]
     assert attach["imagePullPolicy"] == run["imagePullPolicy"] == "IfNotPresent"
+
+
+def test_the_kubelet_asks_the_pages_that_are_there(run: dict[str, Any]) -> None:
+    """Liveness is the loop's, readiness the first collection's; both by the pod's own address."""
+    (port,) = run["ports"]
+    assert port == {"name": "health", "containerPort": PORT}
+    for kind, path in (
+        ("startupProbe", READY),
+        ("livenessProbe", HEALTH),
+        ("readinessProbe", READY),
+    ):
+        # Without a host the kubelet takes the pod's address.
+        assert run[kind]["httpGet"] == {"path": path, "port": "health"}
+        assert run[kind]["timeoutSeconds"] >= 5
+
+
+def test_a_slow_start_is_no_reason_to_restart(run: dict[str, Any]) -> None:
+    """A board that takes a minute to import Python's modules still starts."""
+    probe = run["startupProbe"]
+
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 120
 
 
 def test_memory_is_bounded(attach: dict[str, Any], run: dict[str, Any]) -> None:

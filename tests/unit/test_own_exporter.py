@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Gauge
 
 from fake_collector import FakeCollector, serving, until
 from fake_http_collector import FakeHttpCollector, serving_http, status
@@ -56,7 +56,8 @@ def test_over_http_with_what_is_set(collector: FakeHttpCollector) -> None:
     assert collector.headers["x-token"] == "t"
     assert collector.headers["content-encoding"] == "gzip"
     scope = request.resource_metrics[0].scope_metrics[0]
-    temporalities = {metric.sum.aggregation_temporality for metric in scope.metrics}
+    kinds = (getattr(metric, str(metric.WhichOneof("data"))) for metric in scope.metrics)
+    temporalities = {kind.aggregation_temporality for kind in kinds if not isinstance(kind, Gauge)}
     assert temporalities == {AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE}
 
 

@@ -85,7 +85,7 @@ def test_pauses_go_on_growing_from_batch_to_batch() -> None:
     assert script.requests == [b"1", b"1", b"2", b"3", b"4", b"5"]
 
 
-@pytest.mark.parametrize("wait_s", [0.2, 0.4])
+@pytest.mark.parametrize("wait_s", [0.5, 1.0])
 def test_nothing_is_sent_before_the_collector_wants_it(wait_s: float) -> None:
     """Not a newer batch either; then it is the newest that goes."""
     answers: list[Outcome] = [Refused("503", "busy", again=True, wait_s=wait_s), Taken()]
@@ -95,7 +95,8 @@ def test_nothing_is_sent_before_the_collector_wants_it(wait_s: float) -> None:
     until(lambda: len(script.tried) == 1)
     for seq in (2, 3, 4):
         sender.send(batch(seq))
-        time.sleep(0.01)
+        # The one before is given up as soon as there is a newer one.
+        until(lambda seq=seq: sender.stats.exports == seq - 1)  # type: ignore[misc]
     until(lambda: sender.delivered == 4)
     sender.close(deadline_s=0)
 
@@ -139,7 +140,7 @@ def test_closing_does_not_wait_for_what_comes_after_the_deadline() -> None:
 def test_a_batch_is_given_up_when_its_time_is_over() -> None:
     """`max_elapsed_time`; without it only the next batch ends the tries."""
     script = Script(lambda _request: AWAY)
-    sender = Sender(script, Retry(True, 0.02, 0, 1, max_elapsed_time_s=0.1))
+    sender = Sender(script, Retry(True, 0.02, 0, 1, max_elapsed_time_s=0.5))
     sender.send(batch(1))
     until(lambda: sender.stats.exports == 1)
     tries = len(script.tried)
@@ -147,7 +148,7 @@ def test_a_batch_is_given_up_when_its_time_is_over() -> None:
     sender.close(deadline_s=0)
 
     assert sender.stats.failures == {"UNAVAILABLE": 1}
-    assert 3 <= tries == len(script.tried) <= 7
+    assert 3 <= tries == len(script.tried) <= 27
 
 
 def test_without_retry_there_is_one_try() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every metric and every attribute, once: what is exported and what docs/metrics.md says."""
+"""Metrics and attributes of containers and devices, once: what is exported and documented."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,10 +14,12 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 
 
 class Instrument(StrEnum):
-    """How values of a metric add up. All are cumulative sums in OTLP."""
+    """How values of a metric add up. Both counters are cumulative sums in OTLP."""
 
     COUNTER = "counter"
     UPDOWNCOUNTER = "updowncounter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 class On(StrEnum):
@@ -74,21 +76,9 @@ ERROR_TYPE = Attribute(
     f"`{OTHER_ERROR}`: nobody saw the call return, so its result is not known.",
     stability=Stability.STABLE,
 )
-FAILED = Attribute(
-    "error.type", f"`{OTHER_ERROR}` on failures, else absent.", (OTHER_ERROR,), Stability.STABLE
-)
 REASON = Attribute("xpumeter.reason", "Why the owner has no series.", tuple(Reason))
 PCI_ID = Attribute("xpumeter.device.pci_id", "Vendor and device number: `8086:e20b`.")
 NUMA_NODE = Attribute("xpumeter.device.numa_node", "Where the host has such a notion.")
-LOSS = Attribute(
-    "xpumeter.loss",
-    "What could not be done: an `event` not sent (a name comes later); a `thread` without room (a "
-    "call without its time); a `cgroup` or `device` without room for its name; an `entry` or "
-    "`return` that nobody saw; an `empty_slot` met by a call while programs were exchanged.",
-    ("event", "thread", "cgroup", "device", "entry", "return", "empty_slot"),
-)
-HOOK = Attribute("xpumeter.hook", "Where the programs are attached.")
-CPU_MODE = Attribute("cpu.mode", "Where the time went.", ("user", "system"))
 
 # --- attributes of Resources ---------------------------------------------------------------------
 
@@ -154,83 +144,5 @@ DEVICE_INFO = Metric(
     (PCI_ID, NUMA_NODE),
 )
 
-ROW_USAGE = Metric("xpumeter.row.usage", _UPDOWN, "{row}", "Rows in the kernel.", On.AGENT)
-ROW_LIMIT = Metric(
-    "xpumeter.row.limit", _UPDOWN, "{row}", "Rows that the kernel has room for.", On.AGENT
-)
-CALL_REFUSED = Metric(
-    "xpumeter.call.refused",
-    _COUNTER,
-    "{call}",
-    "Calls without room for a row, of all devices: also in `xpumeter.call.unattributed`.",
-    On.AGENT,
-)
-CALL_MISSING = Metric(
-    "xpumeter.call.missing",
-    _UPDOWN,
-    "{call}",
-    "Calls that the kernel counted and no row holds: 0, or a fault of xpumeter.",
-    On.AGENT,
-)
-LOSSES = Metric(
-    "xpumeter.losses",
-    _COUNTER,
-    "{loss}",
-    "What the programs could not do; no count is lost by it.",
-    On.AGENT,
-    (LOSS,),
-)
-RUNTIME_REQUESTS = Metric(
-    "xpumeter.runtime.requests",
-    _COUNTER,
-    "{request}",
-    "Requests to the container runtime.",
-    On.AGENT,
-    (FAILED,),
-)
-MALFORMED_RECORDS = Metric(
-    "xpumeter.malformed_records",
-    _COUNTER,
-    "{record}",
-    "Ring records, files of sysfs and answers of the runtime that made no sense: passed over.",
-    On.AGENT,
-)
-OWNER_UNRESOLVED = Metric(
-    "xpumeter.owner.unresolved",
-    _UPDOWN,
-    "{owner}",
-    "Owners that the container runtime has not named yet.",
-    On.AGENT,
-)
-EXPORTS = Metric(
-    "xpumeter.exports", _COUNTER, "{export}", "Batches sent to the Collector.", On.AGENT, (FAILED,)
-)
-HOOK_INFO = Metric(
-    "xpumeter.hook.info", _UPDOWN, "1", "1: how calls are counted here.", On.AGENT, (HOOK,)
-)
-MEMORY_USAGE = Metric(
-    "process.memory.usage", _UPDOWN, "By", "Physical memory of the agent.", On.AGENT
-)
-CPU_TIME = Metric(
-    "process.cpu.time", _COUNTER, "s", "CPU time of the agent.", On.AGENT, (CPU_MODE,)
-)
-
-METRICS = (
-    CALLS,
-    CALL_TIME,
-    CALL_INTERRUPTED,
-    CALL_UNATTRIBUTED,
-    DEVICE_INFO,
-    ROW_USAGE,
-    ROW_LIMIT,
-    CALL_REFUSED,
-    CALL_MISSING,
-    LOSSES,
-    RUNTIME_REQUESTS,
-    MALFORMED_RECORDS,
-    OWNER_UNRESOLVED,
-    EXPORTS,
-    HOOK_INFO,
-    MEMORY_USAGE,
-    CPU_TIME,
-)
+METRICS = (CALLS, CALL_TIME, CALL_INTERRUPTED, CALL_UNATTRIBUTED, DEVICE_INFO)
+"""Of containers and devices; the agent's own are in own.py."""

@@ -4,6 +4,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 
+from xpumeter.export import own
 from xpumeter.export.catalog import (
     DEVICE_ATTRIBUTES,
     HOST_ATTRIBUTES,
@@ -48,7 +49,7 @@ def _lines() -> Iterator[str]:
     yield _HEAD
     for on, title in _TITLES.items():
         yield f"## {title}"
-        for metric in METRICS:
+        for metric in (*METRICS, *own.METRICS):
             if metric.on is on:
                 yield f"\n### `{metric.name}`\n"
                 yield f"{metric.description}\n"

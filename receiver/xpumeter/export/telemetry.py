@@ -4,56 +4,125 @@
 They have a Resource of their own: `service.name=xpumeter`. Importing this imports the SDK, 10 MiB.
 """
 
-import os
-import resource
+import platform
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
-from opentelemetry.metrics import CallbackOptions, Meter, Observation
-from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.sdk.metrics import (
+    AlwaysOffExemplarFilter,
+    MeterProvider,
+)
+from opentelemetry.sdk.metrics.export import (
+    InMemoryMetricReader,
+    Metric,
+    MetricExporter,
+    MetricExportResult,
+    MetricReader,
+    MetricsData,
+    PeriodicExportingMetricReader,
+    Sum,
+)
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
-from xpumeter.export import catalog
-from xpumeter.model.stats import AgentStats
+from xpumeter.export import catalog, own
+from xpumeter.export.observe import OBSERVED, Observe
+from xpumeter.model.stats import AgentStats, Request
 
 # Semantic conventions of service.instance.id: the namespace of UUIDs that are made of a machine id.
 _INSTANCE = uuid.UUID("4d63009a-8d0f-11ee-aad7-4c796ed8e320")
 
-Observe = Callable[[AgentStats], Iterable[Observation]]
+Stats = Callable[[], AgentStats | None]
 
 
 class Telemetry:
     """Sends what `stats` gives, each interval, until it is closed; not making one switches it off.
 
     `host` are the attributes of the host, as on every Resource. `stats` is called in a thread of
-    its own.
+    its own, and gives None while there is nothing to tell. While the Collector is away one line is
+    logged, and one when it is back. Without an `exporter` nothing is sent, and `now` is all there
+    is. `attached_unix_ns` is when the kernel began to count.
     """
 
     def __init__(
         self,
-        stats: Callable[[], AgentStats],
-        exporter: MetricExporter,
+        stats: Stats,
+        exporter: MetricExporter | None,
         *,
         version: str,
         host: Mapping[str, str],
         interval_s: float = 60.0,
+        attached_unix_ns: int = 0,
     ) -> None:
-        reader = PeriodicExportingMetricReader(exporter, export_interval_millis=interval_s * 1000)
+        self._attached_unix_ns = attached_unix_ns or time.time_ns()
+        self._asked = InMemoryMetricReader()
+        readers: list[MetricReader] = [self._asked]
+        if exporter is not None:
+            begun = _Begun(exporter, self._attached_unix_ns)
+            readers.append(
+                PeriodicExportingMetricReader(begun, export_interval_millis=interval_s * 1000)
+            )
         self._provider = MeterProvider(
-            [reader],
+            readers,
             resource=_own_resource(version, host),
             shutdown_on_exit=False,
             exemplar_filter=AlwaysOffExemplarFilter(),
         )
         meter = self._provider.get_meter(catalog.SCOPE, version, catalog.SCHEMA_URL)
-        for metric, observe in _OBSERVED.items():
+        for metric, observe in OBSERVED.items():
             _register(meter, metric, stats, observe)
+        self._rpc_duration = _histogram(meter, own.RPC_DURATION)
+        self._collection_duration = _histogram(meter, own.COLLECTION_DURATION)
+
+    def collected(self, duration_s: float) -> None:
+        """Record one collection."""
+        self._collection_duration.record(duration_s)
+
+    def requested(self, request: Request) -> None:
+        """Record one request to the container runtime."""
+        attributes = {own.RPC_SYSTEM.name: "grpc", own.RPC_METHOD.name: request.method}
+        if request.error:
+            attributes[own.RPC_ERROR.name] = request.error
+        self._rpc_duration.record(request.duration_s, attributes)
+
+    def now(self) -> ExportMetricsServiceRequest:
+        """The agent's own metrics at this moment, as they would be sent; from any thread."""
+        data = self._asked.get_metrics_data()
+        if data is None:
+            return ExportMetricsServiceRequest()
+        return encode_metrics(_since(data, self._attached_unix_ns))
 
     def close(self, *, deadline_s: float) -> None:
         """Send the last values and stop, within the deadline."""
         self._provider.shutdown(timeout_millis=deadline_s * 1000)
+
+
+class _Begun(MetricExporter):
+    """Hands on what it gets, with the start times of what the kernel counts."""
+
+    def __init__(self, exporter: MetricExporter, attached_unix_ns: int) -> None:
+        super().__init__(exporter._preferred_temporality, exporter._preferred_aggregation)
+        self._exporter = exporter
+        self._attached_unix_ns = attached_unix_ns
+
+    def export(
+        self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any
+    ) -> MetricExportResult:
+        begun = _since(metrics_data, self._attached_unix_ns)
+        return self._exporter.export(begun, timeout_millis, **kwargs)
+
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+    def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
+        self._exporter.shutdown(timeout_millis, **kwargs)
 
 
 def _own_resource(version: str, host: Mapping[str, str]) -> Resource:
@@ -65,6 +134,8 @@ def _own_resource(version: str, host: Mapping[str, str]) -> Resource:
             "service.name": "xpumeter",
             "service.version": version,
             "service.instance.id": str(instance),
+            "process.runtime.name": platform.python_implementation().lower(),
+            "process.runtime.version": platform.python_version(),
         },
         catalog.SCHEMA_URL,
     )
@@ -72,72 +143,52 @@ def _own_resource(version: str, host: Mapping[str, str]) -> Resource:
     return ours.merge(OTELResourceDetector().detect())
 
 
-def _register(
-    meter: Meter, metric: catalog.Metric, stats: Callable[[], AgentStats], observe: Observe
-) -> None:
-    def callback(_options: CallbackOptions) -> Iterable[Observation]:
-        return observe(stats())
+def _since(metrics_data: MetricsData, unix_ns: int) -> MetricsData:
+    """The same, with the start times of what the kernel counts.
 
-    create = (
-        meter.create_observable_counter
-        if metric.monotonic
-        else meter.create_observable_up_down_counter
+    The SDK can say no other start than its own. With that, a receiver would take the totals of a
+    restarted agent for new ones.
+    """
+    names = {metric.name for metric in own.SINCE_ATTACH}
+
+    def begun(metric: Metric) -> Metric:
+        data = metric.data
+        if metric.name not in names or not isinstance(data, Sum):
+            return metric
+        points = [replace(each, start_time_unix_nano=unix_ns) for each in data.data_points]
+        return replace(metric, data=replace(data, data_points=points))
+
+    return MetricsData(
+        [
+            replace(
+                each,
+                scope_metrics=[
+                    replace(scope, metrics=[begun(metric) for metric in scope.metrics])
+                    for scope in each.scope_metrics
+                ],
+            )
+            for each in metrics_data.resource_metrics
+        ]
     )
+
+
+def _register(meter: Meter, metric: catalog.Metric, stats: Stats, observe: Observe) -> None:
+    def callback(_options: CallbackOptions) -> Iterable[Observation]:
+        found = stats()
+        return observe(found) if found else ()
+
+    create = {
+        catalog.Instrument.COUNTER: meter.create_observable_counter,
+        catalog.Instrument.UPDOWNCOUNTER: meter.create_observable_up_down_counter,
+        catalog.Instrument.GAUGE: meter.create_observable_gauge,
+    }[metric.instrument]
     create(metric.name, [callback], metric.unit, metric.description)
 
 
-def _plain(field: str) -> Observe:
-    return lambda stats: [Observation(getattr(stats, field))]
-
-
-def _outcomes(tries: int, failures: int) -> Iterable[Observation]:
-    """Failures have an `error.type`, on the same counter; their share is their quotient."""
-    yield Observation(max(0, tries - failures))
-    if failures:
-        yield Observation(failures, {catalog.FAILED.name: catalog.OTHER_ERROR})
-
-
-def _losses(stats: AgentStats) -> Iterable[Observation]:
-    losses = stats.losses
-    for loss, count in (
-        ("event", losses.events),
-        ("thread", losses.threads),
-        ("cgroup", losses.cgroups),
-        ("device", losses.devices),
-        ("entry", losses.entries),
-        ("return", losses.returns),
-        ("empty_slot", losses.empty_slots),
-    ):
-        yield Observation(count, {catalog.LOSS.name: loss})
-
-
-def _hook(stats: AgentStats) -> Iterable[Observation]:
-    if stats.hook:
-        yield Observation(1, {catalog.HOOK.name: stats.hook})
-
-
-def _memory(_stats: AgentStats) -> Iterable[Observation]:
-    resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
-    yield Observation(resident_pages * resource.getpagesize())
-
-
-def _cpu(_stats: AgentStats) -> Iterable[Observation]:
-    times = os.times()
-    yield Observation(times.user, {catalog.CPU_MODE.name: "user"})
-    yield Observation(times.system, {catalog.CPU_MODE.name: "system"})
-
-
-_OBSERVED: Mapping[catalog.Metric, Observe] = {
-    catalog.ROW_USAGE: _plain("rows"),
-    catalog.ROW_LIMIT: _plain("row_limit"),
-    catalog.CALL_REFUSED: _plain("refused"),
-    catalog.CALL_MISSING: _plain("missing"),
-    catalog.LOSSES: _losses,
-    catalog.RUNTIME_REQUESTS: lambda stats: _outcomes(stats.runtime_calls, stats.runtime_errors),
-    catalog.MALFORMED_RECORDS: _plain("bad_records"),
-    catalog.OWNER_UNRESOLVED: _plain("unresolved"),
-    catalog.EXPORTS: lambda stats: _outcomes(stats.exports, stats.export_failures),
-    catalog.HOOK_INFO: _hook,
-    catalog.MEMORY_USAGE: _memory,
-    catalog.CPU_TIME: _cpu,
-}
+def _histogram(meter: Meter, metric: catalog.Metric) -> Histogram:
+    return meter.create_histogram(
+        metric.name,
+        metric.unit,
+        metric.description,
+        explicit_bucket_boundaries_advisory=own.RPC_BOUNDS_S,
+    )

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent about itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xpumeter.model.exports import ExportStats
 from xpumeter.model.kernel import Losses
 
 
@@ -16,10 +18,24 @@ class AgentStats:
     losses: Losses = field(default_factory=Losses)
     missing: int = 0
     """Calls that the kernel counted and no row holds: 0, or a fault."""
-    runtime_calls: int = 0
-    runtime_errors: int = 0
+    missed: Mapping[str, int] = field(default_factory=dict)
+    """Runs that the kernel left out, by program; empty where nobody can know."""
     bad_records: int = 0
     unresolved: int = 0
-    exports: int = 0
-    export_failures: int = 0
+    unresolved_age_s: float | None = None
+    """Of the oldest of them."""
+    exports: ExportStats | None = None
+    """None where no Collector is."""
     hook: str = ""
+    version: str = ""
+    object_sha256: str = ""
+    """Of what is attached, which may be of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to the container runtime. `error` is empty if it was answered."""
+
+    method: str
+    duration_s: float
+    error: str

@@ -5,7 +5,8 @@ Only lists, never events: on some runtimes one queue of events is shared by all 
 what we took from it the kubelet would miss.
 """
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.model.owners import ContainerRecord
+from xpumeter.model.stats import Request
 from xpumeter.source import cri_pb2
 
 SOCKETS = (
@@ -26,7 +28,8 @@ SOCKETS = (
 )
 """Where runtimes listen, below the root, in the order of asking."""
 
-_SERVICE = "/runtime.v1.RuntimeService/"
+_SERVICE = "runtime.v1.RuntimeService/"
+_MALFORMED = "malformed"
 _OPTIONS = (
     # As the kubelet: a node's list with annotations outgrows gRPC's 4 MiB.
     ("grpc.max_receive_message_length", 16 << 20),
@@ -61,18 +64,22 @@ class Runtime:
     """A container runtime at an endpoint (`unix:///run/containerd/containerd.sock`, or a path).
 
     Without an endpoint the first of the usual sockets is taken that is there when it is asked.
+    `on_request` is told of each request that was sent, once it is over.
 
     Attributes:
-        calls: Calls made.
-        errors: Of these, failed: no answer in time, a refusal, or nonsense.
         bad_records: Records passed over: without an id, or with one that was there already.
     """
 
-    def __init__(self, endpoint: str | None = None, *, timeout_s: float = 2.0) -> None:
-        self.calls = 0
-        self.errors = 0
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        timeout_s: float = 2.0,
+        on_request: Callable[[Request], None] | None = None,
+    ) -> None:
         self.bad_records = 0
         self._timeout_s = timeout_s
+        self._on_request = on_request
         self._endpoint = ""
         self._channel: grpc.Channel | None = None
         if endpoint is not None:
@@ -86,7 +93,6 @@ class Runtime:
     def _found(self) -> grpc.Channel:
         endpoint = find_endpoint()
         if endpoint is None:
-            self.errors += 1
             raise RuntimeUnavailable(
                 "no container runtime: none of the usual sockets is there",
                 hint="name the socket in receivers.xpumeter.runtime_endpoint, or say `none`",
@@ -131,25 +137,29 @@ class Runtime:
         return records
 
     def _ask(self, method: str, response: type[_M]) -> _M:
-        self.calls += 1
+        channel = self._channel or self._found()
+        # As bytes, since gRPC logs a traceback of its own for an answer that it cannot decode.
+        call = channel.unary_unary(
+            f"/{_SERVICE}{method}", request_serializer=bytes, response_deserializer=bytes
+        )
+        began_s, failed = time.monotonic(), ""
         try:
-            # As bytes, since gRPC logs a traceback of its own for an answer that it cannot decode.
-            channel = self._channel or self._found()
-            call = channel.unary_unary(
-                _SERVICE + method, request_serializer=bytes, response_deserializer=bytes
-            )
             # Both requests are empty messages: no filter.
             return response.FromString(call(b"", timeout=self._timeout_s))
         except grpc.RpcError as error:
-            self.errors += 1
+            failed = error.code().name
             raise RuntimeUnavailable(
                 f"{self._endpoint}: {method}: {_why(error)}", hint=_HINT
             ) from error
         except DecodeError as error:
-            self.errors += 1
+            failed = _MALFORMED
             raise RuntimeUnavailable(
                 f"{self._endpoint}: {method}: the answer is no CRI message", hint=_HINT
             ) from error
+        finally:
+            if self._on_request is not None:
+                took_s = time.monotonic() - began_s
+                self._on_request(Request(f"{_SERVICE}{method}", took_s, failed))
 
 
 def _of_sandbox(sandbox: cri_pb2.PodSandbox) -> ContainerRecord:

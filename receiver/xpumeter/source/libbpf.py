@@ -208,6 +208,16 @@ class Object:
         _checked(self._library.bpf_obj_pin(fd, os.fsencode(path)), f"pin {path}")
 
 
+def open_pin(path: Path) -> int:
+    """File descriptor of a pinned map or program; the caller's to close.
+
+    Raises:
+        OSError: EPERM where bpf(2) is refused, EACCES for a pin that is not this user's.
+        HostError: libbpf is not installed.
+    """
+    return _checked(_library()[0].bpf_obj_get(os.fsencode(path)), f"open {path}")
+
+
 class RingReader:
     """A pinned ring buffer; calls `on_record` with each record's bytes.
 
@@ -217,7 +227,7 @@ class RingReader:
 
     def __init__(self, path: Path, on_record: Callable[[bytes], None]) -> None:
         self._library, _ = _library()
-        self._fd = _checked(self._library.bpf_obj_get(os.fsencode(path)), f"open {path}")
+        self._fd = open_pin(path)
 
         def sample(_context: int | None, data: int, size: int) -> int:
             on_record(c.string_at(data, size))

@@ -41,8 +41,8 @@ class Pins:
                 hint="was it detached? attach again, and restart the agent",
             ) from error
 
-    def read(self) -> Reading:
-        """All rows, between two readings of the totals.
+    def check(self) -> None:
+        """Look whether these counts are still there.
 
         Raises:
             NotAttached: The pins are gone, or are those of another attach by now.
@@ -52,6 +52,14 @@ class Pins:
                 f"{self._folder} was attached anew: these are other counts",
                 hint="restart the agent",
             )
+
+    def read(self) -> Reading:
+        """All rows, between two readings of the totals.
+
+        Raises:
+            NotAttached: As `check`.
+        """
+        self.check()
         before = wire.decode_totals(self._file("totals"))
         rows = wire.decode_rows(self._file("rows"))
         after = wire.decode_totals(self._file("totals"))
