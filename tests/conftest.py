@@ -32,7 +32,7 @@ def otelcol_program() -> Path:
 
 
 @pytest.fixture(scope="session")
-def promtool() -> Prometheus:
+def prometheus_tools() -> Prometheus:
     """Prometheus and promtool, from Debian's package."""
     try:
         return prometheus(Cache(cache_root()))

@@ -189,7 +189,7 @@ def test_labels_are_those_of_the_shipped_file() -> None:
 
 
 def test_the_linter_has_nothing_to_say(
-    collector: Collector, telemetry: Telemetry, promtool: Prometheus
+    collector: Collector, telemetry: Telemetry, prometheus_tools: Prometheus
 ) -> None:
     """`promtool check metrics`, on both ways."""
     sender, scrape = Sender(open_transport(OtlpGrpc(collector.otlp_endpoint))), scraping(telemetry)
@@ -202,7 +202,7 @@ def test_the_linter_has_nothing_to_say(
     for each in (text, collector.text()):
         assert "xpumeter_calls_total" in each
         assert "process_uptime_seconds" in each
-        assert promtool.promtool("check", "metrics", stdin=each) == ""
+        assert prometheus_tools.promtool("check", "metrics", stdin=each) == ""
 
 
 def test_openmetrics_says_the_same(telemetry: Telemetry) -> None:

@@ -18,6 +18,7 @@ from lab.errors import LabError, VmGone
 from lab.job import POLL_S, start_job
 from lab.otelcol import otelcol
 from lab.progress import say, step
+from lab.prometheus import prometheus
 from lab.root import guest_root
 from lab.vm import Vm
 from lab.wheels import xpumeter_tree
@@ -85,6 +86,7 @@ def prepare_all() -> None:
             prepare.kernel(made, metapackage)
         xpumeter_tree(cache, made.root, prepare.CHECKOUT)
         headers.every_version(cache)
+        prometheus(cache)
         building.result()
     cache.prune()
     say(f"lab: ready in {cache.root}")

@@ -2,6 +2,8 @@
 """An agent without a Collector: counted, named and shown to whoever asks."""
 
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -167,3 +169,12 @@ def test_a_port_in_use_ends_the_agent_before_anything_runs(pins: Path) -> None:
         Pipeline(settings, Pins(pins), cgroup_v2=True)
     with closing(socket.create_server(("127.0.0.1", other))):
         pass
+
+
+def test_who_is_not_scraped_does_not_pay_for_it() -> None:
+    """The pipeline is imported without the library that makes the text."""
+    program = "import sys, xpumeter.pipeline; print('prometheus_client' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert done.stdout == b"False\n"

@@ -167,7 +167,7 @@ def test_requests_to_the_runtime_are_counted_with_their_time(collector: FakeColl
         for point in metric.histogram.data_points
     }
     assert seen == {None: (1, 0.02), "DEADLINE_EXCEEDED": (1, 2.0)}
-    assert list(metric.histogram.data_points[0].explicit_bounds) == list(own.RPC_BOUNDS_S)
+    assert list(metric.histogram.data_points[0].explicit_bounds) == list(own.BOUNDS_S)
 
 
 def test_what_the_kernel_counts_began_when_it_was_attached(collector: FakeCollector) -> None:

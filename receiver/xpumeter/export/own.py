@@ -191,5 +191,5 @@ METRICS = (
 SINCE_ATTACH = frozenset({CALL_REFUSED, LOSSES, PROGRAM_MISSED})
 """Counters that the kernel keeps, so they began when the programs were attached."""
 
-RPC_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Borders of the histograms' buckets: those of the conventions for RPCs, thinned out."""

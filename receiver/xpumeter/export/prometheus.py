@@ -120,7 +120,11 @@ class Scrape:
             encoding = {"Content-Encoding": "gzip"} if packed else {}
             return Answer(
                 self._texts[key],
-                headers={"Content-Type": form.content_type, "Vary": "Accept", **encoding},
+                headers={
+                    "Content-Type": form.content_type,
+                    "Vary": "Accept, Accept-Encoding",
+                    **encoding,
+                },
             )
 
     def _requests(self, shown: _Shown) -> Iterator[ExportMetricsServiceRequest]:

@@ -190,5 +190,5 @@ def _histogram(meter: Meter, metric: catalog.Metric) -> Histogram:
         metric.name,
         metric.unit,
         metric.description,
-        explicit_bucket_boundaries_advisory=own.RPC_BOUNDS_S,
+        explicit_bucket_boundaries_advisory=own.BOUNDS_S,
     )
