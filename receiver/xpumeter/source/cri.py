@@ -5,7 +5,7 @@ Only lists, never events: on some runtimes one queue of events is shared by all 
 what we took from it the kubelet would miss.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,72 +45,109 @@ _NO_SANDBOX = ContainerRecord("", True, None, None, None, None)
 _M = TypeVar("_M", bound=Message)
 
 
-def find_endpoint(root: Path = Path("/")) -> str | None:
-    """Endpoint of the first runtime's socket that is there, or None."""
+def find_endpoints(root: Path = Path("/")) -> list[str]:
+    """Endpoints of the usual sockets that are there, in the order of asking."""
+    found = []
     for socket in SOCKETS:
         path = root / socket
         try:
             if path.is_socket():
-                return f"unix://{path}"
+                found.append(f"unix://{path}")
         except OSError:  # a folder that we may not enter
             continue
-    return None
+    return found
 
 
 class Runtime:
     """A container runtime at an endpoint (`unix:///run/containerd/containerd.sock`, or a path).
 
-    Without an endpoint the first of the usual sockets is taken that is there when it is asked.
+    Without an endpoint, of the usual sockets below `root` the first is taken that answers and has
+    containers or pods: a host may have a runtime that the kubelet does not use. It is kept until it
+    fails, or has none any more.
 
     Attributes:
         calls: Calls made.
         errors: Of these, failed: no answer in time, a refusal, or nonsense.
+        lists: Calls that the last question took.
         bad_records: Records passed over: without an id, or with one that was there already.
     """
 
-    def __init__(self, endpoint: str | None = None, *, timeout_s: float = 2.0) -> None:
+    def __init__(
+        self, endpoint: str | None = None, *, timeout_s: float = 2.0, root: Path = Path("/")
+    ) -> None:
         self.calls = 0
         self.errors = 0
+        self.lists = 0
         self.bad_records = 0
         self._timeout_s = timeout_s
+        self._root = root
+        self._chooses = endpoint is None
         self._endpoint = ""
         self._channel: grpc.Channel | None = None
         if endpoint is not None:
             self._connect(endpoint)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def records(self, wanted: Collection[str]) -> dict[str, ContainerRecord]:
+        """All containers by their id, those that have exited included.
+
+        The pods' sandboxes come with them if the containers alone do not name all of `wanted`, ids
+        of containers and uids of pods. One call or two, each with the deadline; while there is a
+        socket to choose, so many for each.
+
+        Raises:
+            RuntimeUnavailable: The runtime did not answer, or answered nonsense.
+        """
+        self.lists = 0
+        if self._channel is not None and not self._chooses:
+            return self._lists(self._channel, wanted)
+        if self._channel is not None:
+            try:
+                if found := self._lists(self._channel, wanted):
+                    return found
+            except RuntimeUnavailable:
+                self.close()
+                raise
+            self.close()
+        return self._choose(wanted)
+
+    def _choose(self, wanted: Collection[str]) -> dict[str, ContainerRecord]:
+        answered, refusals = False, []
+        for endpoint in find_endpoints(self._root):
+            try:
+                if found := self._lists(self._connect(endpoint), wanted):
+                    return found
+                answered = True
+            except RuntimeUnavailable as refusal:
+                refusals.append(str(refusal))
+            self.close()
+        if answered:
+            return {}
+        if refusals:
+            raise RuntimeUnavailable("; ".join(refusals), hint=_HINT)
+        self.errors += 1
+        raise RuntimeUnavailable(
+            f"no container runtime: no socket at {', '.join(str(self._root / s) for s in SOCKETS)}",
+            hint="name the socket in receivers.xpumeter.runtime_endpoint, or say `none`",
+        )
 
     def _connect(self, endpoint: str) -> grpc.Channel:
         self._endpoint = f"unix://{endpoint}" if endpoint.startswith("/") else endpoint
         self._channel = grpc.insecure_channel(self._endpoint, options=_OPTIONS)
         return self._channel
 
-    def _found(self) -> grpc.Channel:
-        endpoint = find_endpoint()
-        if endpoint is None:
-            self.errors += 1
-            raise RuntimeUnavailable(
-                "no container runtime: none of the usual sockets is there",
-                hint="name the socket in receivers.xpumeter.runtime_endpoint, or say `none`",
-            )
-        return self._connect(endpoint)
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        if self._channel is not None:
-            self._channel.close()
-
-    def records(self) -> dict[str, ContainerRecord]:
-        """All containers and sandboxes by their id, those that have exited included.
-
-        Two calls, each with the deadline.
-
-        Raises:
-            RuntimeUnavailable: The runtime did not answer, or answered nonsense.
-        """
+    def _lists(self, channel: grpc.Channel, wanted: Collection[str]) -> dict[str, ContainerRecord]:
         # In this order no container comes without its sandbox because both are new.
-        containers = self._ask("ListContainers", cri_pb2.ListContainersResponse).containers
-        sandboxes = self._ask("ListPodSandbox", cri_pb2.ListPodSandboxResponse).items
-
-        pods = self._by_id({}, map(_of_sandbox, sandboxes))
+        containers = self._ask(channel, "ListContainers", cri_pb2.ListContainersResponse).containers
+        pods: dict[str, ContainerRecord] = {}
+        if not _suffice(containers, wanted):
+            answer = self._ask(channel, "ListPodSandbox", cri_pb2.ListPodSandboxResponse)
+            pods = self._by_id({}, map(_of_sandbox, answer.items))
         return self._by_id(
             pods,
             (
@@ -130,11 +167,11 @@ class Runtime:
                 records[record.container_id] = record
         return records
 
-    def _ask(self, method: str, response: type[_M]) -> _M:
+    def _ask(self, channel: grpc.Channel, method: str, response: type[_M]) -> _M:
         self.calls += 1
+        self.lists += 1
         try:
             # As bytes, since gRPC logs a traceback of its own for an answer that it cannot decode.
-            channel = self._channel or self._found()
             call = channel.unary_unary(
                 _SERVICE + method, request_serializer=bytes, response_deserializer=bytes
             )
@@ -150,6 +187,18 @@ class Runtime:
             raise RuntimeUnavailable(
                 f"{self._endpoint}: {method}: the answer is no CRI message", hint=_HINT
             ) from error
+
+
+def _suffice(containers: Iterable[cri_pb2.Container], wanted: Collection[str]) -> bool:
+    """Whether the containers' own records have every name that is wanted."""
+    records = [_of_container(each, _NO_SANDBOX) for each in containers]
+    whole = [
+        each
+        for each in records
+        if each.name and each.pod_name and each.pod_namespace and each.pod_uid
+    ]
+    ids, uids = {each.container_id for each in whole}, {each.pod_uid for each in whole}
+    return all(each in ids or each in uids for each in wanted)
 
 
 def _of_sandbox(sandbox: cri_pb2.PodSandbox) -> ContainerRecord:
