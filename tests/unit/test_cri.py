@@ -84,6 +84,31 @@ def test_init_sidecar_ephemeral_and_exited_containers_are_containers(
     assert [(each, records[each].name) for each in ids] == list(zip(ids, names, strict=True))
 
 
+def test_a_pod_that_is_deleted_while_we_look_keeps_its_names(
+    server: Server, runtime: Runtime
+) -> None:
+    """Its container is in the first list and its sandbox no more in the second."""
+    server.lists([container()], [])
+
+    assert runtime.records(PODS_TOO) == {ID: FULL}
+
+
+def test_what_cri_o_lists_is_the_same(server: Server, runtime: Runtime) -> None:
+    """From CRI-O's source, not run: server/container_list.go, internal/oci/container.go.
+
+    Containers have the kubelet's labels and their sandbox's id; sandboxes the pod's own labels,
+    and that of a container name, `POD`. A container that is still being made is left out.
+    """
+    pod = cri_pb2.PodSandbox(
+        id=SANDBOX,
+        metadata=METADATA,
+        labels={**LABELS, "app": "trainer", "io.kubernetes.container.name": "POD"},
+    )
+    server.lists([container()], [pod])
+
+    assert runtime.records(PODS_TOO) == {ID: FULL, SANDBOX: POD}
+
+
 def test_what_containerd_sends_beside_it_is_passed_over(server: Server, runtime: Runtime) -> None:
     """Image, state, times and annotations, which cri.proto leaves out, do not disturb."""
     # The kubelet's api.proto: 4 image, 5 image_ref, 6 state, 7 created_at, 9 annotations.

@@ -190,3 +190,24 @@ def test_nothing_is_named_that_is_not_in_the_path(path: str) -> None:
         assert uid is None or len(uid) in {32, 36}
         assert container is None or (container in path and len(container) == 64)
         assert identity.path.startswith("/")
+
+
+ABOVE = st.sampled_from(["kubelet", f"docker-{INNER}.scope", "a.slice", "kubepods", "..", "pod"])
+
+
+@given(
+    above=st.lists(ABOVE, max_size=5),
+    pod=st.sampled_from([f"pod{POD}", f"x-kubepods-pod{LETTERS['u']}.slice"]),
+    runtime=st.sampled_from(["", "cri-containerd-", "crio-", "docker-", "of-tomorrow_2-"]),
+    scope=st.sampled_from(["", ".scope"]),
+    below=st.lists(NAMES, max_size=5),
+)
+def test_what_is_above_a_pod_and_below_a_container_changes_nothing(
+    above: list[str], pod: str, runtime: str, scope: str, below: list[str]
+) -> None:
+    """Nodes in containers, clusters in pods, runtimes that are not written yet."""
+    path = "/".join(["", *above, pod, f"{runtime}{CONTAINER}{scope}", *below])
+
+    identity = identify(path)
+
+    assert (identity.pod_uid, identity.container_id) == (POD, CONTAINER)
