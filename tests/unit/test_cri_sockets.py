@@ -60,13 +60,18 @@ def empty(server: Server) -> None:
     server.lists([], [])
 
 
+def stale(server: Server) -> None:
+    """A containerd that the kubelet has left, with what was there then."""
+    server.lists([container("0" * 64)], [])
+
+
 def nonsense(server: Server) -> None:
     """Something that is no CRI."""
     server.answers = {"ListContainers": lambda _: b"\xff" * 40}
 
 
-@pytest.mark.parametrize("other", [silent, empty, nonsense])
-def test_the_runtime_that_has_containers_is_taken(
+@pytest.mark.parametrize("other", [silent, empty, stale, nonsense])
+def test_the_runtime_that_has_the_container_is_taken(
     tmp_path: Path,
     stack: ExitStack,
     runtime: Runtime,
@@ -112,6 +117,18 @@ def test_a_choice_without_containers_is_none(
     second.lists([container()], [])
 
     assert runtime.records({ID}) == {ID: FULL}
+
+
+def test_who_is_nowhere_listed_hides_nobody(
+    tmp_path: Path, stack: ExitStack, runtime: Runtime
+) -> None:
+    """Docker's container is in no list: what the others have is there all the same."""
+    for each in (CONTAINERD, K3S):
+        server = stack.enter_context(serving(tmp_path / each))
+        server.lists([container()] if each == K3S else [], [])
+
+    for _ in range(2):
+        assert runtime.records({"d" * 64}) == {ID: FULL}
 
 
 def test_no_socket_at_all_names_those_that_were_tried(tmp_path: Path, runtime: Runtime) -> None:

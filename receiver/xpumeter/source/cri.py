@@ -61,9 +61,9 @@ def find_endpoints(root: Path = Path("/")) -> list[str]:
 class Runtime:
     """A container runtime at an endpoint (`unix:///run/containerd/containerd.sock`, or a path).
 
-    Without an endpoint, of the usual sockets below `root` the first is taken that answers and has
-    containers or pods: a host may have a runtime that the kubelet does not use. It is kept until it
-    fails, or has none any more.
+    Without an endpoint, of the usual sockets below `root` the first is taken that lists somebody
+    who is asked for: a host may have a runtime that the kubelet does not use, or not any more. It
+    is kept until it fails, or knows none of those who are asked for.
 
     Attributes:
         calls: Calls made.
@@ -104,30 +104,35 @@ class Runtime:
             RuntimeUnavailable: The runtime did not answer, or answered nonsense.
         """
         self.lists = 0
-        if self._channel is not None and not self._chooses:
-            return self._lists(self._channel, wanted)
-        if self._channel is not None:
-            try:
-                if found := self._lists(self._channel, wanted):
-                    return found
-            except RuntimeUnavailable:
-                self.close()
-                raise
+        if self._channel is None:
+            return self._choose(wanted)
+        try:
+            found = self._lists(self._channel, wanted)
+        except RuntimeUnavailable:
+            self._let_go()
+            raise
+        if not _knows(found, wanted):
+            self._let_go()
+        return found
+
+    def _let_go(self) -> None:
+        if self._chooses:
             self.close()
-        return self._choose(wanted)
 
     def _choose(self, wanted: Collection[str]) -> dict[str, ContainerRecord]:
-        answered, refusals = False, []
+        answers, refusals = [], []
         for endpoint in find_endpoints(self._root):
             try:
-                if found := self._lists(self._connect(endpoint), wanted):
-                    return found
-                answered = True
+                found = self._lists(self._connect(endpoint), wanted)
             except RuntimeUnavailable as refusal:
                 refusals.append(str(refusal))
+            else:
+                if _knows(found, wanted):
+                    return found
+                answers.append(found)
             self.close()
-        if answered:
-            return {}
+        if answers:
+            return max(answers, key=len)
         if refusals:
             raise RuntimeUnavailable("; ".join(refusals), hint=_HINT)
         self.errors += 1
@@ -187,6 +192,12 @@ class Runtime:
             raise RuntimeUnavailable(
                 f"{self._endpoint}: {method}: the answer is no CRI message", hint=_HINT
             ) from error
+
+
+def _knows(records: Mapping[str, ContainerRecord], wanted: Collection[str]) -> bool:
+    """Whether anybody who is wanted is among them."""
+    uids = {each.pod_uid for each in records.values()}
+    return any(each in records or each in uids for each in wanted)
 
 
 def _suffice(containers: Iterable[cri_pb2.Container], wanted: Collection[str]) -> bool:
