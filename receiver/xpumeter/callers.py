@@ -2,32 +2,35 @@
 """Who stands behind each cgroup id: the kernel's names, completed by the container runtime's.
 
 The runtime is asked when an unknown container shows, and again, ever more rarely, while one stays
-unknown; never on a schedule of its own, and never more than twice a second.
+unknown; never on a schedule of its own (see `Waiting`).
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Protocol
 
 from xpumeter.enrich.cgroups import path_of
 from xpumeter.enrich.identity import identify
-from xpumeter.enrich.owner import is_unresolved, owner_of
+from xpumeter.enrich.owner import Records, is_unresolved, owner_of
+from xpumeter.enrich.waiting import Waiting
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.model.kernel import CgroupId, CgroupName
 from xpumeter.model.owners import ContainerRecord, Identity, Owner
 
 _log = logging.getLogger(__name__)
 
-_PAUSE_S = 0.5
-_PAUSE_LIMIT_S = 30.0
-
 
 class Runtime(Protocol):
     """What answers with the containers of this host."""
 
-    def records(self) -> dict[str, ContainerRecord]:
-        """All of them by id, or RuntimeUnavailable."""
+    @property
+    def lists(self) -> int:
+        """Lists that the last question took."""
+        ...
+
+    def records(self, wanted: Collection[str]) -> dict[str, ContainerRecord]:
+        """All of them by id, or RuntimeUnavailable; `wanted` are ids and pod uids without names."""
         ...
 
 
@@ -49,7 +52,6 @@ class Callers:
     Attributes:
         owners: Owner of each caller whose path is known.
         dead: Callers whose cgroup is gone.
-        unresolved: Owners that the runtime could still name.
         ask_at_s: When the runtime is to be asked again; None if nobody waits for it.
     """
 
@@ -64,86 +66,86 @@ class Callers:
         self._memory = memory
         self._clock = clock
         self._identities: dict[CgroupId, Identity] = {}
+        self._unnamed: dict[CgroupId, Identity] = {}
         self._kept: dict[str, ContainerRecord] = memory.load() if memory else {}
-        self._records: Mapping[str, ContainerRecord] = self._kept
-        self._missed: set[CgroupId] = set()
-        self._waiting: dict[Owner, float] = {}
-        self._pause_s = _PAUSE_S
+        self._records = Records(self._kept.values())
+        self._waiting = Waiting(clock())
         self._trouble = ""
         self.owners: dict[CgroupId, Owner] = {}
         self.dead: frozenset[CgroupId] = frozenset()
-        self.unresolved: frozenset[Owner] = frozenset()
         self.ask_at_s: float | None = None
+
+    @property
+    def unresolved(self) -> frozenset[Owner]:
+        """Owners that the runtime could still name."""
+        return frozenset(self.owners[each] for each in self._unnamed)
+
+    @property
+    def longest_wait_s(self) -> float | None:
+        """Since when the oldest of the unresolved is known; None if there is none."""
+        return self._waiting.longest_s(self._clock())
 
     def update(
         self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName], *, may_ask: bool = True
     ) -> None:
         """Take in who called, and ask the runtime if it may be asked and that can help now."""
         self.dead = frozenset(each for each in callers if each in names and names[each].dead)
-        new = False
-        for cgroup_id in callers - self._identities.keys():
+        if met := self._meet(callers - self._identities.keys(), names):
+            self._resolve(met)
+            if not self._trouble:
+                self._waiting.hasten()
+        may_ask = may_ask and bool(self._unnamed) and self._clock() >= self._waiting.due_s
+        if self._runtime is not None and may_ask:
+            self._ask(self._runtime)
+        self.ask_at_s = self._waiting.due_s if self._unnamed else None
+
+    def _meet(self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName]) -> list[CgroupId]:
+        met = []
+        for cgroup_id in callers:
             path = path_of(cgroup_id, names)
             if path is not None:
                 self._identities[cgroup_id] = identify(path)
-                new = True
-        if new:
-            self._resolve()
-        if new and not self._trouble:
-            self._pause_s, self.ask_at_s = _PAUSE_S, None
-        if self._runtime is not None and self.unresolved and may_ask and self._is_time():
-            self._ask(self._runtime)
-            # From the answer on: one that takes seconds must not be asked again at once.
-            self.ask_at_s = self._clock() + self._pause_s
-            self._pause_s = min(self._pause_s * 2, _PAUSE_LIMIT_S)
-        if self._runtime is None or not self.unresolved:
-            self.ask_at_s = None
-
-    @property
-    def longest_wait_s(self) -> float | None:
-        """For how long the oldest of the unresolved waits; None if none does."""
-        if self._runtime is None or not self._waiting:
-            return None
-        return self._clock() - min(self._waiting.values())
-
-    def _is_time(self) -> bool:
-        return self.ask_at_s is None or self._clock() >= self.ask_at_s
+                met.append(cgroup_id)
+        return met
 
     def _ask(self, runtime: Runtime) -> None:
+        wanted = {each.container_id or each.pod_uid or "" for each in self._waiting.identities}
         try:
-            found = runtime.records()
+            found = runtime.records(wanted)
         except RuntimeUnavailable as error:
             self._report(str(error))
-            return
-        self._report("")
-        self._records = {**self._kept, **found}
-        # Gone before it was asked for: the runtime will never know it again.
-        self._missed |= self.dead
-        self._resolve()
+        else:
+            self._report("")
+            self._records = Records({**self._kept, **found}.values())
+            self._resolve(list(self._unnamed))
+            self._give_up()
+        self._waiting.asked(runtime.lists, self._clock())
 
-    def _resolve(self) -> None:
-        """Name every caller, and keep what that took: the record may go, the calls stay."""
-        self.owners = {
-            cgroup_id: owner_of(identity, self._records)
-            for cgroup_id, identity in self._identities.items()
-        }
-        self.unresolved = frozenset(
-            owner
-            for cgroup_id, owner in self.owners.items()
-            if cgroup_id not in self._missed and is_unresolved(owner)
-        )
-        now = self._clock()
-        self._waiting = {owner: self._waiting.get(owner, now) for owner in self.unresolved}
-        wanted = {identity.container_id for identity in self._identities.values()}
-        pods = {identity.pod_uid for identity in self._identities.values()}
-        kept = {
-            record.container_id: record
-            for record in self._records.values()
-            if record.container_id in wanted or (record.sandbox and record.pod_uid in pods)
-        }
-        if kept != self._kept:
-            self._kept = kept
+    def _resolve(self, cgroups: Collection[CgroupId]) -> None:
+        """Name these callers, and keep what that took: the record may go, the calls stay."""
+        used = {}
+        for cgroup_id in cgroups:
+            identity = self._identities[cgroup_id]
+            record = self._records.of(identity)
+            self.owners[cgroup_id] = owner = owner_of(identity, record)
+            if record is not None:
+                used[record.container_id] = record
+            # Without a runtime nobody waits: it is a mode.
+            if self._runtime is not None and is_unresolved(owner):
+                self._unnamed[cgroup_id] = identity
+            else:
+                self._unnamed.pop(cgroup_id, None)
+        self._waiting.are(frozenset(self._unnamed.values()), self._clock())
+        if not used.items() <= self._kept.items():
+            self._kept |= used
             if self._memory is not None:
-                self._memory.save(kept)
+                self._memory.save(self._kept)
+
+    def _give_up(self) -> None:
+        gone = {self._unnamed[each] for each in self.dead & self._unnamed.keys()}
+        hopeless = self._waiting.hopeless(gone, self._clock())
+        self._unnamed = {at: each for at, each in self._unnamed.items() if each not in hopeless}
+        self._waiting.are(frozenset(self._unnamed.values()), self._clock())
 
     def _report(self, trouble: str) -> None:
         """One line when it changes."""

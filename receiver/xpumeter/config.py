@@ -60,7 +60,7 @@ class Counting:
         SOCKET,
         AUTO,
         "Socket of the container runtime (CRI), which knows the names of containers. `auto` takes "
-        "the first known one that is there.",
+        "the first known one that lists a container which calls; `none` leaves the names out.",
     )
     driver_tables: tuple[Path, ...] = setting(
         FOLDERS,

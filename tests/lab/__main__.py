@@ -13,6 +13,7 @@ from pathlib import Path
 from lab import headers, prepare
 from lab.cache import Cache, cache_root
 from lab.checks import check_host
+from lab.containerds import VERSIONS, containerd
 from lab.debian import Apt
 from lab.errors import LabError, VmGone
 from lab.job import POLL_S, start_job
@@ -80,14 +81,16 @@ def prepare_all() -> None:
     cache = Cache(cache_root())
     with ThreadPoolExecutor(1) as beside:
         # The Collector's compiler and the guest's packages come from different places.
-        building = beside.submit(otelcol, cache)
+        building = [beside.submit(otelcol, cache)]
+        building += [beside.submit(containerd, cache, version) for version in VERSIONS]
         made = prepare.parts()
         for metapackage in prepare.metapackages():
             prepare.kernel(made, metapackage)
         xpumeter_tree(cache, made.root, prepare.CHECKOUT)
         headers.every_version(cache)
         prometheus(cache)
-        building.result()
+        for each in building:
+            each.result()
     cache.prune()
     say(f"lab: ready in {cache.root}")
 

@@ -3,6 +3,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.job import Job, Result
@@ -32,14 +33,24 @@ class Footprint:
 
 
 class Agent:
-    """xpumeter in a running VM, exporting to the host's `endpoint` each `interval`."""
+    """xpumeter in a running VM, exporting to the host's `endpoint` each `interval`.
 
-    def __init__(self, vm: Vm, endpoint: str, *, interval: str = "1s") -> None:
+    `receiver` are further keys of `receivers.xpumeter`.
+    """
+
+    def __init__(
+        self,
+        vm: Vm,
+        endpoint: str,
+        *,
+        interval: str = "1s",
+        receiver: Mapping[str, str] | None = None,
+    ) -> None:
         self._vm = vm
         self._job: Job | None = None
         port = endpoint.rpartition(":")[2]
         configuration = {
-            "receivers": {"xpumeter": {"collection_interval": interval}},
+            "receivers": {"xpumeter": {"collection_interval": interval, **(receiver or {})}},
             "exporters": {"otlp_grpc": {"endpoint": f"http://{HOST}:{port}"}},
         }
         # JSON is YAML.

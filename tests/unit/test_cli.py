@@ -97,6 +97,19 @@ def test_identify_says_whose_a_path_is(capsys: pytest.CaptureFixture[str]) -> No
     assert [json.loads(line) for line in out.splitlines()] == [container, container, service]
 
 
+def test_identify_takes_a_whole_file_for_one_process(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the hierarchies of a v1 host the one that names most; a name without `/` is a path."""
+    whole = f"12:pids:/user.slice\n11:memory:{POD}\n4:cpuset:/\n0::/\n"
+    colon = f"kubepods-pod{UID}.slice:cri-containerd:{ID}"
+    _, out, _ = run(capsys, "identify", "-o", "json", whole, colon)
+
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(each["path"], each["container_id"]) for each in found] == [
+        (POD, ID),
+        (f"/{colon}", ID),
+    ]
+
+
 def test_identify_reads_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,83 +2,40 @@
 """What a container runtime says, from a real gRPC server on a real socket."""
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent import futures
+from collections.abc import Iterator
 from pathlib import Path
 
-import grpc
 import pytest
 
+from fake_runtime import (
+    FULL,
+    ID,
+    LABELS,
+    METADATA,
+    NAME,
+    POD,
+    PODS_TOO,
+    SANDBOX,
+    UID,
+    Server,
+    container,
+    sandbox,
+    serving,
+)
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.model.owners import ContainerRecord
 from xpumeter.model.stats import Request
 from xpumeter.source import cri_pb2
-from xpumeter.source.cri import SOCKETS, Runtime, find_endpoint
+from xpumeter.source.cri import Runtime
 
-UID, ID, SANDBOX = "b5ebee9a-740b-4b72-b4b4-200165f8c557", "c" * 64, "5" * 64
-LABELS = {
-    "io.kubernetes.pod.name": "trainer-0",
-    "io.kubernetes.pod.namespace": "ml",
-    "io.kubernetes.pod.uid": UID,
-}
-METADATA = cri_pb2.PodSandboxMetadata(name="trainer-0", uid=UID, namespace="ml")
-
-FULL = ContainerRecord(ID, False, "main", "trainer-0", "ml", UID)
-POD = ContainerRecord(SANDBOX, True, None, "trainer-0", "ml", UID)
-
-Answer = Callable[[grpc.ServicerContext], bytes]
-
-
-class Server:
-    """A runtime's socket; `answers` says what each method gives, as bytes."""
-
-    def __init__(self, folder: Path) -> None:
-        self.answers: dict[str, Answer] = {}
-        self.asked: list[tuple[str, bytes]] = []
-        self.path = folder / "runtime.sock"
-        self._server = grpc.server(futures.ThreadPoolExecutor(4))
-        self._server.add_generic_rpc_handlers((_Handler(self),))
-        self._server.add_insecure_port(f"unix://{self.path}")
-        self._server.start()
-
-    def lists(
-        self, containers: list[cri_pb2.Container], sandboxes: list[cri_pb2.PodSandbox]
-    ) -> None:
-        """Answer both lists."""
-        first = cri_pb2.ListContainersResponse(containers=containers).SerializeToString()
-        second = cri_pb2.ListPodSandboxResponse(items=sandboxes).SerializeToString()
-        self.answers = {"ListContainers": lambda _: first, "ListPodSandbox": lambda _: second}
-
-    def stop(self) -> None:
-        """Stop listening."""
-        self._server.stop(None).wait()
-
-
-# Generic in the stubs only.
-class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def service(
-        self, handler_call_details: grpc.HandlerCallDetails
-    ) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
-        service, _, method = handler_call_details.method.rpartition("/")
-        if service != "/runtime.v1.RuntimeService" or method not in self._server.answers:
-            return None  # UNIMPLEMENTED
-
-        def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
-            self._server.asked.append((method, request))
-            return self._server.answers[method](context)
-
-        return grpc.unary_unary_rpc_method_handler(answer)
+SOCKET = "runtime.sock"
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """A runtime that answers UNIMPLEMENTED until it is told more."""
-    server = Server(tmp_path)
-    yield server
-    server.stop()
+    with serving(tmp_path / SOCKET) as server:
+        yield server
 
 
 @pytest.fixture
@@ -95,36 +52,74 @@ def runtime(server: Server, requests: list[Request]) -> Iterator[Runtime]:
     runtime.close()
 
 
-def container(
-    container_id: str = ID, sandbox: str = SANDBOX, name: str = "main"
-) -> cri_pb2.Container:
-    """A container as containerd lists it."""
-    return cri_pb2.Container(
-        id=container_id,
-        pod_sandbox_id=sandbox,
-        metadata=cri_pb2.ContainerMetadata(name=name),
-        labels={**LABELS, "io.kubernetes.container.name": name},
-    )
-
-
-def sandbox() -> cri_pb2.PodSandbox:
-    """The pod's sandbox."""
-    return cri_pb2.PodSandbox(id=SANDBOX, metadata=METADATA, labels={**LABELS, "app": "trainer"})
-
-
 def test_containers_and_sandboxes_come_by_their_id(
     server: Server, runtime: Runtime, requests: list[Request]
 ) -> None:
     """One call each, without a filter: all states, nothing subscribed."""
     server.lists([container()], [sandbox()])
 
-    assert runtime.records() == {ID: FULL, SANDBOX: POD}
+    assert runtime.records(PODS_TOO) == {ID: FULL, SANDBOX: POD}
     assert server.asked == [("ListContainers", b""), ("ListPodSandbox", b"")]
     assert [(each.method, each.error) for each in requests] == [
         ("runtime.v1.RuntimeService/ListContainers", ""),
         ("runtime.v1.RuntimeService/ListPodSandbox", ""),
     ]
     assert runtime.bad_records == 0
+
+
+def test_sandboxes_are_listed_only_where_containers_do_not_say_all(
+    server: Server, runtime: Runtime
+) -> None:
+    """The kubelet's labels name container and pod: half the calls under churn."""
+    server.lists([container()], [sandbox()])
+
+    assert runtime.records({ID}) == runtime.records({UID}) == {ID: FULL}
+    assert runtime.lists == 1
+    assert [method for method, _ in server.asked] == ["ListContainers"] * 2
+
+    server.lists([cri_pb2.Container(id=ID, pod_sandbox_id=SANDBOX, metadata=NAME)], [sandbox()])
+    assert runtime.records({ID}) == {ID: FULL, SANDBOX: POD}
+    assert runtime.lists == 2
+
+
+def test_init_sidecar_ephemeral_and_exited_containers_are_containers(
+    server: Server, runtime: Runtime
+) -> None:
+    """So are two of one name, before and after a restart: another id."""
+    names = ["init", "sidecar", "debugger-x7", "main", "main"]
+    ids = [f"{number:064x}" for number in range(5)]
+    server.lists(
+        [container(each, name=name) for each, name in zip(ids, names, strict=True)], [sandbox()]
+    )
+
+    records = runtime.records({*ids})
+
+    assert [(each, records[each].name) for each in ids] == list(zip(ids, names, strict=True))
+
+
+def test_a_pod_that_is_deleted_while_we_look_keeps_its_names(
+    server: Server, runtime: Runtime
+) -> None:
+    """Its container is in the first list and its sandbox no more in the second."""
+    server.lists([container()], [])
+
+    assert runtime.records(PODS_TOO) == {ID: FULL}
+
+
+def test_what_cri_o_lists_is_the_same(server: Server, runtime: Runtime) -> None:
+    """From CRI-O's source, not run: server/container_list.go, internal/oci/container.go.
+
+    Containers have the kubelet's labels and their sandbox's id; sandboxes the pod's own labels,
+    and that of a container name, `POD`. A container that is still being made is left out.
+    """
+    pod = cri_pb2.PodSandbox(
+        id=SANDBOX,
+        metadata=METADATA,
+        labels={**LABELS, "app": "trainer", "io.kubernetes.container.name": "POD"},
+    )
+    server.lists([container()], [pod])
+
+    assert runtime.records(PODS_TOO) == {ID: FULL, SANDBOX: POD}
 
 
 def test_what_containerd_sends_beside_it_is_passed_over(server: Server, runtime: Runtime) -> None:
@@ -139,7 +134,7 @@ def test_what_containerd_sends_beside_it_is_passed_over(server: Server, runtime:
     answer = b"\x0a" + bytes([len(record) & 0x7F | 0x80, len(record) >> 7]) + record
     server.answers = {"ListContainers": lambda _: answer, "ListPodSandbox": lambda _: b""}
 
-    assert runtime.records() == {ID: ContainerRecord(ID, False, "main", None, "x", None)}
+    assert runtime.records(PODS_TOO) == {ID: ContainerRecord(ID, False, "main", None, "x", None)}
 
 
 def test_metadata_is_believed_before_labels(server: Server, runtime: Runtime) -> None:
@@ -162,7 +157,7 @@ def test_metadata_is_believed_before_labels(server: Server, runtime: Runtime) ->
         ],
     )
 
-    records = runtime.records()
+    records = runtime.records(PODS_TOO)
 
     assert (records[ID], records[SANDBOX]) == (FULL, POD)
     assert records[bare] == ContainerRecord(bare, False, "label", "label", "label", "label")
@@ -176,7 +171,7 @@ def test_what_is_empty_is_absent(server: Server, runtime: Runtime) -> None:
         [cri_pb2.Container(id=ID, labels=labels)], [cri_pb2.PodSandbox(id=SANDBOX, labels=labels)]
     )
 
-    assert runtime.records() == {
+    assert runtime.records(PODS_TOO) == {
         ID: ContainerRecord(ID, False, None, None, None, None),
         SANDBOX: ContainerRecord(SANDBOX, True, None, None, None, None),
     }
@@ -189,7 +184,7 @@ def test_a_bad_record_costs_only_itself(server: Server, runtime: Runtime) -> Non
         [sandbox(), cri_pb2.PodSandbox(metadata=METADATA)],
     )
 
-    assert runtime.records() == {ID: FULL, SANDBOX: POD}
+    assert runtime.records(PODS_TOO) == {ID: FULL, SANDBOX: POD}
     assert runtime.bad_records == 4
 
 
@@ -197,7 +192,7 @@ def test_a_node_without_containers_has_none(server: Server, runtime: Runtime) ->
     """Two empty lists are an answer."""
     server.lists([], [])
 
-    assert runtime.records() == {}
+    assert runtime.records(PODS_TOO) == {}
 
 
 def test_ten_thousand_containers_fit(server: Server, runtime: Runtime) -> None:
@@ -208,7 +203,7 @@ def test_ten_thousand_containers_fit(server: Server, runtime: Runtime) -> None:
     server.lists(each, [sandbox()])
     assert len(server.answers["ListContainers"](None)) > 4 << 20  # type: ignore[arg-type]
 
-    assert len(runtime.records()) == 10_001
+    assert len(runtime.records(PODS_TOO)) == 10_001
 
 
 def test_a_runtime_that_hangs_costs_the_deadline(server: Server) -> None:
@@ -219,7 +214,7 @@ def test_a_runtime_that_hangs_costs_the_deadline(server: Server) -> None:
     runtime = Runtime(f"unix://{server.path}", timeout_s=0.2, on_request=told.append)
 
     with pytest.raises(RuntimeUnavailable, match=r"ListContainers: DEADLINE_EXCEEDED"):
-        runtime.records()
+        runtime.records(PODS_TOO)
 
     (request,) = told
     assert request.error == "DEADLINE_EXCEEDED"
@@ -236,14 +231,14 @@ def test_nonsense_is_an_error(
     server.answers = {"ListContainers": lambda _: nonsense, "ListPodSandbox": lambda _: b""}
 
     with pytest.raises(RuntimeUnavailable, match="ListContainers: the answer is no CRI message"):
-        runtime.records()
+        runtime.records(PODS_TOO)
     assert [each.error for each in requests] == ["malformed"]
 
 
 def test_a_runtime_without_its_cri_plugin_says_so(server: Server, runtime: Runtime) -> None:
     """UNIMPLEMENTED is told in words: that is all one sees of a CRI plugin that did not load."""
     with pytest.raises(RuntimeUnavailable) as raised:
-        runtime.records()
+        runtime.records(PODS_TOO)
 
     assert str(raised.value) == f"unix://{server.path}: ListContainers: it does not serve CRI v1"
     assert "CRI plugin is loaded" in raised.value.hint
@@ -255,7 +250,7 @@ def test_half_an_answer_is_none(server: Server, runtime: Runtime, requests: list
     del server.answers["ListPodSandbox"]
 
     with pytest.raises(RuntimeUnavailable, match="ListPodSandbox"):
-        runtime.records()
+        runtime.records(PODS_TOO)
     assert [each.error for each in requests] == ["", "UNIMPLEMENTED"]
 
 
@@ -264,42 +259,28 @@ def test_no_runtime_is_an_error_at_once(tmp_path: Path) -> None:
     runtime = Runtime(str(tmp_path / "none.sock"), timeout_s=30)
 
     with pytest.raises(RuntimeUnavailable, match="ListContainers: UNAVAILABLE"):
-        runtime.records()
+        runtime.records(PODS_TOO)
     runtime.close()
 
 
 def test_a_runtime_that_comes_back_is_found_again(tmp_path: Path) -> None:
     """After a restart of the runtime, the next questions get their answers."""
-    first = Server(tmp_path)
+    first = Server(tmp_path / SOCKET)
     first.lists([container()], [])
     runtime = Runtime(str(first.path), timeout_s=5)
-    assert runtime.records()
+    assert runtime.records(PODS_TOO)
     first.stop()
     with pytest.raises(RuntimeUnavailable):
-        runtime.records()
+        runtime.records(PODS_TOO)
 
-    second = Server(tmp_path)
+    second = Server(tmp_path / SOCKET)
     second.lists([container()], [sandbox()])
     for _ in range(100):
         try:
-            records = runtime.records()
+            records = runtime.records(PODS_TOO)
             break
         except RuntimeUnavailable:
             threading.Event().wait(0.1)
     assert records == {ID: FULL, SANDBOX: POD}
     runtime.close()
     second.stop()
-
-
-def test_the_first_socket_that_is_there_is_the_endpoint(tmp_path: Path) -> None:
-    """In the order of SOCKETS; a file or a folder in the place of a socket is none."""
-    assert find_endpoint(tmp_path) is None
-    crio = tmp_path / "run/crio"
-    crio.mkdir(parents=True)
-    server = Server(crio)
-    server.path.rename(crio / "crio.sock")
-    (tmp_path / "run/containerd/containerd.sock").mkdir(parents=True)
-
-    assert find_endpoint(tmp_path) == f"unix://{crio}/crio.sock"
-    assert SOCKETS[0] == "run/containerd/containerd.sock"
-    server.stop()

@@ -4,7 +4,7 @@
 The kernel and the Collector are models; everything between them is the real thing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -72,7 +72,9 @@ class Host(RuleBasedStateMachine):
 
     # --- as Runtime and Memory -------------------------------------------------------------------
 
-    def records(self) -> dict[str, ContainerRecord]:
+    lists = 1
+
+    def records(self, _wanted: Collection[str]) -> dict[str, ContainerRecord]:
         if not self.runtime_answers:
             raise RuntimeUnavailable("no answer")
         return dict(self.known)

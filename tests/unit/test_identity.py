@@ -24,8 +24,10 @@ LETTERS = {
     "h": CONTAINER[:-1],
     "N": "2158654f0fa14c5cb0f89301113496abb0bea28468c63492df1d24c01fe803ee",  # holds a node
     "I": INNER,  # in a container
+    "C": POD.upper(),
     "S": "abfda5fc6c70ecd7793cf0c46ec4364a3c4720db5bda2d22333c7812e1918945",  # pod sandbox
 }
+NSPAWN = "systemd-nspawn@web.service"
 SCOPE = f"cri-containerd-{CONTAINER}.scope"
 
 
@@ -52,8 +54,8 @@ TABLE = table()
 
 
 def test_the_table_is_whole() -> None:
-    """49 settings, each with a path of its own."""
-    assert len({path for _, path, _, _ in TABLE}) == len(TABLE) == 49
+    """Each setting has a path of its own."""
+    assert len({path for _, path, _, _ in TABLE}) == len(TABLE) >= 97
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,14 @@ def test_each_setting(path: str, pod: str | None, container: str | None) -> None
         (r"/machine.slice/machine-qemu\x2d2\x2dbuild.scope", r"machine-qemu\x2d2\x2dbuild.scope"),
         ("/system.slice/box.service/init.scope", "box.service"),
         ("/init.scope", "init.scope"),
+        ("/user.slice/user-1000.slice/session-2.scope", "session-2.scope"),
+        ("/user.slice/user-7.slice/user@7.service/app.slice/app-x.scope", "user@7.service"),
+        ("/system.slice/dev-hugepages.mount", "dev-hugepages.mount"),
+        ("/system.slice/_memory.service", "memory.service"),
+        (f"/system.slice/crio-conmon-{CONTAINER}.scope", f"crio-conmon-{CONTAINER}.scope"),
+        ("/machine.slice/systemd-nspawn@web.service/payload/nginx.service", NSPAWN),
+        ("/lxc.payload.web/system.slice/nginx.service", None),
+        ("/podruntime/kubelet.service", None),
         ("/user.slice", None),
         ("/", None),
         (f"/system.slice/docker-{CONTAINER}.scope", None),
@@ -80,7 +90,7 @@ def test_each_setting(path: str, pod: str | None, container: str | None) -> None
     ],
 )
 def test_only_a_service_of_the_host_has_a_unit(path: str, unit: str | None) -> None:
-    """The outermost service or scope is the unit; units inside a container are its own affair."""
+    """What lies below the slices is the unit; units inside a container are its own affair."""
     assert identify(path).unit == unit
 
 
@@ -150,6 +160,19 @@ def test_a_proc_file_without_pod_or_container_gives_the_first_path_in_order() ->
     assert identify_process("").path == "/"
 
 
+def test_no_control_character_makes_a_line() -> None:
+    """A cgroup's name may have any of them but the newline, and must not pass for another line."""
+    for separator in "\r\x0b\x0c\x1c\x85\u2028":
+        path = f"/mine{separator}4:memory:/kubepods/pod{POD}/{CONTAINER}x"
+        assert identify_process(f"0::{path}\n").path == path
+
+
+def test_only_the_kernel_s_own_mark_is_cut_off() -> None:
+    """v1 writes none: there it is part of a name."""
+    assert identify_process("0::/a (deleted)\n").path == "/a"
+    assert identify_process("4:pids:/a (deleted)\n").path == "/a (deleted)"
+
+
 NAMES = st.one_of(
     st.text(max_size=80),
     st.from_regex(r"(.*-)?pod[0-9a-f_-]{30,37}(\.slice)?(:x:[0-9a-f]{63,65})?", fullmatch=True),
@@ -167,3 +190,24 @@ def test_nothing_is_named_that_is_not_in_the_path(path: str) -> None:
         assert uid is None or len(uid) in {32, 36}
         assert container is None or (container in path and len(container) == 64)
         assert identity.path.startswith("/")
+
+
+ABOVE = st.sampled_from(["kubelet", f"docker-{INNER}.scope", "a.slice", "kubepods", "..", "pod"])
+
+
+@given(
+    above=st.lists(ABOVE, max_size=5),
+    pod=st.sampled_from([f"pod{POD}", f"x-kubepods-pod{LETTERS['u']}.slice"]),
+    runtime=st.sampled_from(["", "cri-containerd-", "crio-", "docker-", "of-tomorrow_2-"]),
+    scope=st.sampled_from(["", ".scope"]),
+    below=st.lists(NAMES, max_size=5),
+)
+def test_what_is_above_a_pod_and_below_a_container_changes_nothing(
+    above: list[str], pod: str, runtime: str, scope: str, below: list[str]
+) -> None:
+    """Nodes in containers, clusters in pods, runtimes that are not written yet."""
+    path = "/".join(["", *above, pod, f"{runtime}{CONTAINER}{scope}", *below])
+
+    identity = identify(path)
+
+    assert (identity.pod_uid, identity.container_id) == (POD, CONTAINER)

@@ -2,9 +2,13 @@
 """`xpumeter identify`."""
 
 import argparse
+import re
 import sys
 
 from xpumeter.commands.parsers import Commands
+
+# A line of /proc/PID/cgroup begins with the number of a hierarchy; no cgroup path does so.
+_PROC_LINE = re.compile(r"\d+:[^:]*:/")
 
 _COLUMNS = ("pod_uid", "container_id", "unit", "path")
 
@@ -17,7 +21,8 @@ def add(commands: Commands) -> None:
         nargs="*",
         default=["-"],
         metavar="PATH",
-        help="as the kernel names it, or a line of /proc/PID/cgroup; - (the default) reads lines",
+        help="as the kernel names it, or /proc/PID/cgroup's text: a line, or all of them, of which "
+        "the one is taken that names most; - (the default) reads lines, each for itself",
     )
 
 
@@ -30,10 +35,7 @@ def _identify(options: argparse.Namespace) -> int:
         for line in (sys.stdin if path == "-" else [path])
         if line.strip()
     ]
-    # A path begins at the root; a line of /proc/PID/cgroup with the number of a hierarchy.
-    found = [
-        identify(line) if line.startswith(("/", "..")) else identify_process(line) for line in lines
-    ]
+    found = [identify_process(line) if _PROC_LINE.match(line) else identify(line) for line in lines]
     if options.output == "json":
         import json
 

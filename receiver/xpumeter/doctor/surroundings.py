@@ -39,26 +39,24 @@ def runtime(root: Path, config: Config) -> Check:
     endpoint = config.receiver.runtime_endpoint
     if endpoint == NONE:
         return Check("runtime", Status.OK, "none, as configured: ids of pods and containers only")
-    if endpoint == AUTO:
-        found = cri.find_endpoint(root)
-        if found is None:
-            return Check(
-                "runtime",
-                Status.WARN,
-                "no socket at any of the usual places",
-                "mount the runtime's, or name it in receivers.xpumeter.runtime_endpoint; "
-                "`none` says that there shall be none",
-            )
-        endpoint = found
-    asked = cri.Runtime(endpoint)
+    sockets = cri.find_endpoints(root) if endpoint == AUTO else [endpoint]
+    if not sockets:
+        return Check(
+            "runtime",
+            Status.WARN,
+            "no socket at any of the usual places",
+            "mount the runtime's, or name it in receivers.xpumeter.runtime_endpoint; "
+            "`none` says that there shall be none",
+        )
+    asked = cri.Runtime(None if endpoint == AUTO else endpoint, root=root)
     try:
-        records = asked.records()
+        records = asked.records(())
     except RuntimeUnavailable as error:
         return Check("runtime", Status.WARN, str(error), error.hint)
     finally:
         asked.close()
     containers = sum(not record.sandbox for record in records.values())
-    return Check("runtime", Status.OK, f"{endpoint}: {containers} containers")
+    return Check("runtime", Status.OK, f"{', '.join(sockets)}: {containers} containers")
 
 
 def state(_: Path, config: Config) -> Check:

@@ -8,7 +8,7 @@ Nothing above the pod is read (custom roots, nodes in containers), nothing below
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xpumeter.model.owners import Identity
 
@@ -23,9 +23,23 @@ _POD = re.compile(rf"pod{_UID}|.*?-pod{_UID}\.slice(?::(.*))?", re.DOTALL)
 
 # The list of runtimes' prefixes is open. What ends one is no letter or digit, so that an id with
 # one digit too many is none.
+_ID_LENGTH = 64
 _CONTAINER = re.compile(rf"(?:.*[^0-9a-zA-Z])?({_HEX}{{64}})(?:\.scope)?", re.DOTALL)
 
-_UNIT = re.compile(r".+\.(?:service|scope)", re.DOTALL)
+# Kata's cgroups have the sandbox's id: what is in them is the virtual machine monitor.
+_KATA = re.compile(r"kata[^0-9a-zA-Z].*", re.DOTALL)
+_KATA_OVERHEAD = "kata_overhead"
+
+# Where Podman's cgroupfs driver makes pods, `libpod_parent/<pod>/libpod-<container>`; a pod's id
+# looks like a container's.
+_PODMAN = "libpod_parent"
+
+# systemd writes `_` before a unit's name that the kernel would take for a file of its own
+# (`_memory.service`: systemd, src/basic/cgroup-util.c, cg_escape).
+_UNIT = re.compile(r"_?(.+\.(?:service|scope|socket|mount|swap))", re.DOTALL)
+
+# Behind the v2 path of a cgroup that is removed (kernel/cgroup/cgroup.c, proc_cgroup_show).
+_DELETED = " (deleted)"
 
 # Controllers of /proc/PID/cgroup, in the order in which their paths are likely to be a container's.
 _CONTROLLERS = ("memory", "pids", "name=systemd")
@@ -45,14 +59,17 @@ def identify(path: str) -> Identity:
     for place, part in enumerate(parts):
         pod = _POD.fullmatch(part)
         if pod:
-            below = pod[3] or "".join(parts[place + 1 : place + 2])
+            below = pod[3] if pod[3] is not None else "".join(parts[place + 1 : place + 2])
             uid = (pod[1] or pod[2]).replace("_", "-")
-            return Identity(whole, pod_uid=uid, container_id=_container_id(below))
+            machine = _KATA_OVERHEAD in parts[:place] or _KATA.fullmatch(below)
+            return Identity(
+                whole, pod_uid=uid, container_id=None if machine else _container_id(below)
+            )
 
     container_id = _outermost_container(parts)
     if container_id:
         return Identity(whole, container_id=container_id)
-    return Identity(whole, unit=next(filter(_UNIT.fullmatch, parts), None))
+    return Identity(whole, unit=_unit(parts))
 
 
 def identify_process(text: str) -> Identity:
@@ -75,16 +92,30 @@ def _container_id(name: str) -> str | None:
 
 
 def _outermost_container(parts: Sequence[str]) -> str | None:
-    shaped = (part for part in parts if _CONTAINER.fullmatch(part))
+    shaped = (
+        part
+        for above, part in zip(("", *parts), parts, strict=False)
+        if _CONTAINER.fullmatch(part) and not (above == _PODMAN and len(part) == _ID_LENGTH)
+    )
     return _container_id(next(shaped, ""))
+
+
+def _unit(parts: Iterable[str]) -> str | None:
+    """As systemd reads a path: below the slices lies the unit, and all below that is its own."""
+    first = next((part for part in parts if not part.endswith(".slice")), "")
+    match = _UNIT.fullmatch(first)
+    return match[1] if match else None
 
 
 def _paths(text: str) -> list[str]:
     ranked = []
-    for line in text.splitlines():
+    # Not splitlines(): a cgroup's name may have any control character but the newline.
+    for line in text.split("\n"):
         _, colon, rest = line.partition(":")
         controllers, second_colon, path = rest.partition(":")
         if colon and second_colon:
+            if not controllers:
+                path = path.removesuffix(_DELETED)
             ranked.append((_rank(controllers), path))
     return [path for _, path in sorted(ranked, key=lambda each: each[0])]
 

@@ -1,33 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joins what a cgroup's names say with what the container runtime says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from xpumeter.model.owners import ContainerRecord, Identity, Owner
 
 
-def owner_of(identity: Identity, records: Mapping[str, ContainerRecord]) -> Owner:
+class Records:
+    """What the container runtime said, to be looked up by what a path says."""
+
+    def __init__(self, records: Iterable[ContainerRecord]) -> None:
+        self._by_id: dict[str, ContainerRecord] = {}
+        self._by_pod: dict[str, ContainerRecord] = {}
+        for record in records:
+            self._by_id[record.container_id] = record
+            # Each of a pod's names the pod, if it has the names at all.
+            if record.pod_uid is not None and record.pod_name is not None:
+                self._by_pod.setdefault(record.pod_uid, record)
+
+    def of(self, identity: Identity) -> ContainerRecord | None:
+        """The container's record; without a container in the path, any of the pod's."""
+        if identity.container_id is not None:
+            return self._by_id.get(identity.container_id)
+        return self._by_pod.get(identity.pod_uid) if identity.pod_uid is not None else None
+
+
+def owner_of(identity: Identity, record: ContainerRecord | None) -> Owner:
     """Whose calls those of a cgroup are.
 
-    `records` are containers and sandboxes by container id. Where path and runtime differ, the
-    runtime wins: it knows static pods, and containers below a path of another shape. A sandbox
-    makes no calls of its own, so a call from one is that of a virtual machine or a user-space
-    kernel: the pod's, and no container's. Without a record the keys remain: uid and id, no names.
+    Where path and runtime differ, the runtime wins: it knows static pods whose uid is any text, and
+    containers below a path of another shape. A sandbox makes no calls of its own, so a call from
+    one is that of a virtual machine or a user-space kernel: the pod's, and no container's. Without
+    a record the keys remain: uid and id, no names.
     """
-    if identity.container_id is not None:
-        record = records.get(identity.container_id)
-    else:
-        record = _sandbox_of(identity.pod_uid, records)
-
     if record is not None:
         pod_uid = record.pod_uid or identity.pod_uid
         # A sandbox of no pod is nobody's, but for its id.
-        pod_only = record.sandbox and pod_uid is not None
+        pod_only = identity.container_id is None or (record.sandbox and pod_uid is not None)
         return Owner(
             namespace=record.pod_namespace,
             pod=record.pod_name,
             pod_uid=pod_uid,
-            container=record.name,
+            container=None if pod_only else record.name,
             container_id=None if pod_only else record.container_id,
         )
     if identity.container_id is None and identity.pod_uid is None:
@@ -40,12 +54,3 @@ def is_unresolved(owner: Owner) -> bool:
     if owner.cgroup is not None:
         return False
     return owner.pod is None or (owner.container_id is not None and owner.container is None)
-
-
-def _sandbox_of(
-    pod_uid: str | None, records: Mapping[str, ContainerRecord]
-) -> ContainerRecord | None:
-    if pod_uid is None:
-        return None
-    sandboxes = (each for each in records.values() if each.sandbox and each.pod_uid == pod_uid)
-    return next(sandboxes, None)

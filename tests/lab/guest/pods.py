@@ -2,15 +2,17 @@
 """Real pods, from inside the guest: `pods ACTION...` with JSON on both sides.
 
     run      makes the pods, all at once
-    wait     waits until every container has ended; adds exit codes and logs
-    remove   stops and removes them
+    wait     waits until every container has ended; adds exit codes, logs and when it was
+    remove   stops and removes them; adds when that began
 
-Input is a list of {namespace, name, uid, cgroup_parent, containers: [{name, argv, devices}]}, or
-what an earlier `pods` printed.  Several actions in one command save the start of Python.
+Input is a list of {namespace, name, uid, cgroup_parent, containers: [{name, attempt, argv,
+devices}]}, or what an earlier `pods` printed.  Several actions in one command save the start of
+Python.
 """
 
 import importlib
 import json
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,8 @@ from typing import Any
 
 import grpc
 
-SOCKET = "unix:///run/containerd/containerd.sock"
+# crictl's variable.
+ENDPOINT = os.environ.get("CONTAINER_RUNTIME_ENDPOINT", "unix:///run/containerd/containerd.sock")
 IMAGE = "localhost/workload:1"
 LIMIT_S = 120
 
@@ -33,7 +36,7 @@ class Runtime:
     """containerd's CRI: `runtime.call("StartContainer", request)`."""
 
     def __init__(self) -> None:
-        self._channel = grpc.insecure_channel(SOCKET)
+        self._channel = grpc.insecure_channel(ENDPOINT)
 
     def call(self, method: str, request: Any) -> Any:
         """Answer of one method; RpcError if it is refused."""
@@ -92,7 +95,7 @@ def start(
     """The container's spec, with `id`, `cgroup` and `log_file`."""
     name = container["name"]
     config = cri.ContainerConfig(
-        metadata=cri.ContainerMetadata(name=name),
+        metadata=cri.ContainerMetadata(name=name, attempt=container["attempt"]),
         image=cri.ImageSpec(image=IMAGE),
         command=container["argv"],
         devices=[
@@ -134,18 +137,20 @@ def wait(runtime: Runtime, pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def ended(runtime: Runtime, container: dict[str, Any]) -> dict[str, Any]:
-    """The container, with `exit_code` and `log`, once it has ended."""
+    """The container, with `exit_code`, `log` and its times in ns, once it has ended."""
     request = cri.ContainerStatusRequest(container_id=container["id"])
     while (status := runtime.call("ContainerStatus", request).status).state != cri.EXITED:
         time.sleep(0.1)
     lines = Path(container["log_file"]).read_text().splitlines()
     # A line of a CRI log: time, stream, F or P, text.
     log = "".join(f"{line.split(' ', 3)[3]}\n" for line in lines)
-    return {**container, "exit_code": status.exit_code, "log": log}
+    times = {"started_ns": status.started_at, "finished_ns": status.finished_at}
+    return {**container, **times, "exit_code": status.exit_code, "log": log}
 
 
 def remove(runtime: Runtime, pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod, which is gone, and may have been before."""
+    """The pod, with `removed_ns`; it is gone, and may have been before."""
+    removed_ns = time.time_ns()
     request = cri.PodSandboxRequest(pod_sandbox_id=pod["sandbox"])
     try:
         runtime.call("StopPodSandbox", request)
@@ -153,7 +158,7 @@ def remove(runtime: Runtime, pod: dict[str, Any]) -> dict[str, Any]:
     except grpc.RpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
-    return pod
+    return {**pod, "removed_ns": removed_ns}
 
 
 def main() -> int:
