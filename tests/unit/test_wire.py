@@ -67,7 +67,8 @@ def test_devices_that_were_never_called_have_no_total() -> None:
 @given(st.binary(max_size=700))
 def test_no_bytes_are_an_error(data: bytes) -> None:
     """Half a record at the end is left out; a ring record of another length is none."""
-    wire.decode_rows(data)
+    wire.decode_rows(data, offering=True)
+    wire.decode_open_calls(data)
     wire.decode_cgroups(data)
     wire.decode_devices(data)
     wire.decode_totals(data)
