@@ -12,7 +12,7 @@ from typing import Protocol
 
 from xpumeter.enrich.cgroups import path_of
 from xpumeter.enrich.identity import identify
-from xpumeter.enrich.owner import is_unresolved, owner_of
+from xpumeter.enrich.owner import caller_of, is_unresolved, owner_of
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.model.kernel import CgroupId, CgroupName
 from xpumeter.model.owners import ContainerRecord, Identity, Owner
@@ -44,11 +44,16 @@ class Memory(Protocol):
 
 
 class Callers:
-    """Owners of all cgroups that made calls. `clock` is monotonic, in seconds.
+    """Owners of all that made calls. `clock` is monotonic, in seconds.
+
+    What it holds is that of the cgroups that the kernel knows and of what is asked to be kept.
 
     Attributes:
+        identities: Identity of each cgroup whose path is known, callers or not.
         owners: Owner of each caller whose path is known.
-        dead: Callers whose cgroup is gone.
+        retired: Owner of each identity whose rows are gone, as they were handed in.
+        alive: Identities that have a cgroup: they can still call.
+        dead: Callers that have none any more, as far as their path is known.
         unresolved: Owners that the runtime could still name.
         ask_at_s: When the runtime is to be asked again; None if nobody waits for it.
     """
@@ -63,44 +68,82 @@ class Callers:
         self._runtime = runtime
         self._memory = memory
         self._clock = clock
-        self._identities: dict[CgroupId, Identity] = {}
         self._kept: dict[str, ContainerRecord] = memory.load() if memory else {}
         self._records: Mapping[str, ContainerRecord] = self._kept
-        self._missed: set[CgroupId] = set()
+        self._named: dict[Identity, Owner] = {}
+        self._missed: set[Identity] = set()
+        self._dead_names: dict[CgroupId, CgroupName] = {}
         self._pause_s = _PAUSE_S
         self._trouble = ""
+        self.identities: dict[CgroupId, Identity] = {}
         self.owners: dict[CgroupId, Owner] = {}
+        self.retired: dict[Identity, Owner] = {}
+        self.alive: frozenset[Identity] = frozenset()
         self.dead: frozenset[CgroupId] = frozenset()
         self.unresolved: frozenset[Owner] = frozenset()
         self.ask_at_s: float | None = None
 
     def update(
-        self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName], *, may_ask: bool = True
+        self,
+        callers: Set[CgroupId],
+        names: Mapping[CgroupId, CgroupName],
+        *,
+        retired: Set[Identity] = frozenset(),
+        may_ask: bool = True,
     ) -> None:
-        """Take in who called, and ask the runtime if it may be asked and that can help now."""
-        self.dead = frozenset(each for each in callers if each in names and names[each].dead)
-        new = False
-        for cgroup_id in callers - self._identities.keys():
-            path = path_of(cgroup_id, names)
-            if path is not None:
-                self._identities[cgroup_id] = identify(path)
-                new = True
-        if new:
-            self._resolve()
+        """Take in who called, and ask the runtime if it may be asked and that can help now.
+
+        `retired` are callers without rows by now, whose calls still want an owner.
+        """
+        self._identify(callers, names)
+        wanted = {self.identities[each] for each in callers & self.identities.keys()} | retired
+        new = bool(wanted - self._named.keys())
+        if wanted != self._named.keys():
+            self._resolve(wanted)
         if new and not self._trouble:
             self._pause_s, self.ask_at_s = _PAUSE_S, None
         if self._runtime is not None and self.unresolved and may_ask and self._is_time():
-            self._ask(self._runtime)
+            self._ask(self._runtime, wanted)
             # From the answer on: one that takes seconds must not be asked again at once.
             self.ask_at_s = self._clock() + self._pause_s
             self._pause_s = min(self._pause_s * 2, _PAUSE_LIMIT_S)
         if self._runtime is None or not self.unresolved:
             self.ask_at_s = None
+        self.owners = {
+            each: self._named[self.identities[each]] for each in callers & self.identities.keys()
+        }
+        self.retired = {identity: self._named[identity] for identity in retired}
+
+    def _identify(self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName]) -> None:
+        """Spell who is new, forget who is gone, see who lives."""
+        there = callers | names.keys()
+        # The number of a cgroup that is gone may come again, for another.
+        if any(names.get(each, was) != was for each, was in self._dead_names.items()):
+            self.identities.clear()
+        self._dead_names = {name.cgroup_id: name for name in names.values() if name.dead}
+        for cgroup_id in there - self.identities.keys():
+            path = path_of(cgroup_id, names)
+            if path is not None:
+                self.identities[cgroup_id] = caller_of(identify(path))
+        for cgroup_id in self.identities.keys() - there:
+            del self.identities[cgroup_id]
+        self.alive = frozenset(
+            self.identities[each.cgroup_id]
+            for each in names.values()
+            if not each.dead and each.cgroup_id in self.identities
+        )
+        # A container lives as long as its own cgroup, whatever becomes of those that it makes; and
+        # the kernel forgets the names of none but the dead.
+        self.dead = frozenset(
+            each
+            for each in callers & self.identities.keys()
+            if self.identities[each] not in self.alive
+        )
 
     def _is_time(self) -> bool:
         return self.ask_at_s is None or self._clock() >= self.ask_at_s
 
-    def _ask(self, runtime: Runtime) -> None:
+    def _ask(self, runtime: Runtime, wanted: Set[Identity]) -> None:
         try:
             found = runtime.records()
         except RuntimeUnavailable as error:
@@ -109,26 +152,24 @@ class Callers:
         self._report("")
         self._records = {**self._kept, **found}
         # Gone before it was asked for: the runtime will never know it again.
-        self._missed |= self.dead
-        self._resolve()
+        self._missed |= wanted - self.alive
+        self._resolve(wanted)
 
-    def _resolve(self) -> None:
+    def _resolve(self, wanted: Set[Identity]) -> None:
         """Name every caller, and keep what that took: the record may go, the calls stay."""
-        self.owners = {
-            cgroup_id: owner_of(identity, self._records)
-            for cgroup_id, identity in self._identities.items()
-        }
+        self._named = {identity: owner_of(identity, self._records) for identity in wanted}
+        self._missed &= wanted
         self.unresolved = frozenset(
             owner
-            for cgroup_id, owner in self.owners.items()
-            if cgroup_id not in self._missed and is_unresolved(owner)
+            for identity, owner in self._named.items()
+            if identity not in self._missed and is_unresolved(owner)
         )
-        wanted = {identity.container_id for identity in self._identities.values()}
-        pods = {identity.pod_uid for identity in self._identities.values()}
+        ids = {identity.container_id for identity in wanted}
+        pods = {identity.pod_uid for identity in wanted}
         kept = {
             record.container_id: record
             for record in self._records.values()
-            if record.container_id in wanted or (record.sandbox and record.pod_uid in pods)
+            if record.container_id in ids or (record.sandbox and record.pod_uid in pods)
         }
         if kept != self._kept:
             self._kept = kept

@@ -17,9 +17,12 @@ from typing import Protocol, Self
 from xpumeter import drivers
 from xpumeter.callers import Callers
 from xpumeter.config import Config, MetricsLevel
-from xpumeter.enrich.attribute import attribute, missing
+from xpumeter.enrich.attribute import attribute
+from xpumeter.enrich.conservation import Audit
 from xpumeter.enrich.devices import know
 from xpumeter.enrich.ledger import Ledger
+from xpumeter.enrich.past import with_owners
+from xpumeter.enrich.places import Places
 from xpumeter.errors import HostError
 from xpumeter.export.messages import Messages
 from xpumeter.export.otlp import Sender
@@ -29,8 +32,10 @@ from xpumeter.model.calls import Reason
 from xpumeter.model.devices import KnownDevice
 from xpumeter.model.kernel import Incarnation, Reading
 from xpumeter.model.stats import AgentStats
+from xpumeter.retiring import Retiring
 from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
+from xpumeter.source.journal import Journal
 from xpumeter.source.memory import Memory
 from xpumeter.source.pins import Pins
 from xpumeter.source.ring import Ring, why_refused
@@ -84,6 +89,10 @@ class Pipeline:
         self._runtime = _runtime(config.receiver.runtime_endpoint)
         self._memory = Memory(config.receiver.state, pins.meta.attach_id)
         self._callers = Callers(self._runtime, self._memory)
+        self._journal = Journal(config.receiver.state, pins.meta.attach_id)
+        self._retiring = Retiring(self._journal)
+        self._audit = Audit()
+        self._places = Places()
         self._ledger = Ledger()
         own_version, of_host = version("xpumeter"), host.attributes()
         self._messages = Messages(version=own_version, host=of_host)
@@ -157,9 +166,12 @@ class Pipeline:
         """Read the kernel, and learn who and what is new."""
         reading = self._pins.read()
         callers = {row.cgroup_id for row in reading.rows}
-        self._callers.update(callers, self._pins.cgroups(), may_ask=may_ask)
-        # 0 is what got no number, and never gets a name.
-        if {row.device for row in reading.rows} - self._devices.keys() - {0}:
+        self._callers.update(
+            callers, self._pins.cgroups(), retired=self._retiring.identities, may_ask=may_ask
+        )
+        # Also those of which all rows are gone. 0 is what got no number, and never gets a name.
+        called = {row.device for row in reading.rows} | {total.device for total in reading.totals}
+        if called - self._devices.keys() - {0}:
             self._meet_devices()
         return reading
 
@@ -176,13 +188,19 @@ class Pipeline:
 
     def _export(self, *, may_ask: bool = True) -> None:
         reading = self._look(may_ask=may_ask)
+        self._retiring.take(reading)
+        past = self._retiring.past
+        known = self._nobody is Reason.UNKNOWN_CGROUP
         attribution = attribute(
             reading,
             self._devices,
-            self._callers.owners if self._nobody is Reason.UNKNOWN_CGROUP else {},
+            self._callers.owners if known else {},
             self._callers.dead,
+            settled=with_owners(past, self._callers.retired if known else {}, self._callers.alive),
+            given_up=past.unattributed,
             attached_boot_ns=self._pins.meta.attached_boot_ns,
             nobody=self._nobody,
+            places=self._places,
         )
         unix_ns = time.time_ns()
         snapshot = self._ledger.update(
@@ -192,18 +210,29 @@ class Pipeline:
         )
         self._sender.send(self._messages.update(snapshot, delivered=self._sender.delivered))
         self._account(reading)
+        self._retiring.retire(
+            self._pins,
+            reading,
+            self._callers,
+            devices=self._devices,
+            shown=attribution,
+            told=self._messages.told,
+        )
 
     def _account(self, reading: Reading) -> None:
-        lost = missing(reading)
-        if lost and not self._stats.missing:
-            _log.error("event=calls_missing calls=%d consequence='rows do not add up'", lost)
+        difference = self._audit.check(reading, self._retiring.past)
+        if any(difference) and not self._stats.missing:
+            _log.error(
+                "event=calls_missing calls=%d surplus=%d consequence='rows do not add up'",
+                *difference,
+            )
         runtime = self._runtime
         self._stats = AgentStats(
             rows=len(reading.rows),
             row_limit=layout.ROW_LIMIT,
             refused=sum(total.refused for total in reading.totals),
             losses=reading.losses,
-            missing=lost,
+            missing=sum(difference),
             runtime_calls=runtime.calls if runtime else 0,
             runtime_errors=runtime.errors if runtime else 0,
             bad_records=self._bad_records(),
@@ -216,7 +245,8 @@ class Pipeline:
     def _bad_records(self) -> int:
         ring = self._ring.bad_records if self._ring else 0
         runtime = self._runtime.bad_records if self._runtime else 0
-        return self._bad_sysfs + self._memory.bad_records + ring + runtime
+        files = self._memory.bad_records + self._journal.bad_records
+        return self._bad_sysfs + files + ring + runtime
 
 
 def _runtime(endpoint: str) -> Runtime | None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is pinned is read if it is ours, and refused in one line if it is not."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,7 +66,7 @@ def test_a_reading_has_the_calls_that_are_open(tmp_path: Path) -> None:
 
 def test_rows_that_are_offered_are_retired(tmp_path: Path) -> None:
     """What is deleted by reading is what a reading has said before."""
-    gone = replace(ROW, cgroup_id=CgroupId(6), offered=True)
+    gone = ROW._replace(cgroup_id=CgroupId(6), offered=True)
     pins = Pins(pin(tmp_path / "x", rows=[ROW, gone]))
 
     assert pins.read().rows == (ROW, gone)
@@ -78,7 +77,7 @@ def test_another_user_s_agent_is_offered_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It counts all the same, and nothing is retired."""
-    pins = Pins(pin(tmp_path / "x", rows=[replace(ROW, offered=True)]))
+    pins = Pins(pin(tmp_path / "x", rows=[ROW._replace(offered=True)]))
     read_bytes = Path.read_bytes
 
     def refuse(path: Path) -> bytes:

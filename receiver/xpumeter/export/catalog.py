@@ -174,7 +174,8 @@ CALL_MISSING = Metric(
     "xpumeter.call.missing",
     _UPDOWN,
     "{call}",
-    "Calls that the kernel counted and no row holds: 0, or a fault of xpumeter.",
+    "By how many calls the kernel's rows, with those that it let go, and its totals differ, either "
+    "way: 0, or a fault of xpumeter. After a journal that could not be read: what it had.",
     On.AGENT,
 )
 LOSSES = Metric(

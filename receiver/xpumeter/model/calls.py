@@ -21,6 +21,11 @@ RESTARTS = frozenset({512, 513, 514, 516})
 """-ERESTARTSYS and its kin (include/linux/errno.h): the call ended in a signal, not in a result."""
 
 
+ENOTTY = 25
+ENOIOCTLCMD = 515
+"""Drivers say it to a call that they do not know; vfs_ioctl() makes it ENOTTY."""
+
+
 class Kind(StrEnum):
     """What a call is for."""
 
@@ -29,6 +34,9 @@ class Kind(StrEnum):
     FREE = "free"
     WAIT = "wait"
     OTHER = "other"
+
+    # Enum's own is a Python function, and kinds are keys in each period of each series.
+    __hash__ = str.__hash__
 
 
 class Reason(StrEnum):
@@ -41,6 +49,7 @@ class Reason(StrEnum):
     LAPSED = "lapsed"
     FILTERED = "filtered"
     HOST_OFF = "host_off"
+    UNDELIVERED = "undelivered"
 
 
 class HardwareType(StrEnum):

@@ -2,7 +2,7 @@
 """What the kernel says: running totals since attach, and names."""
 
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 CgroupId = NewType("CgroupId", int)
 """Inode number of a cgroup v2 directory: unique within one boot."""
@@ -12,8 +12,7 @@ Incarnation = NewType("Incarnation", int)
 """One device from plug to unplug: a number of ours, never used twice while attached. 0: unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """How often one cgroup made one call with one result, and how long it took in all.
 
     Running totals since attach, never differences: the kernel adds, we only read.

@@ -15,7 +15,7 @@ class AgentStats:
     refused: int = 0
     losses: Losses = field(default_factory=Losses)
     missing: int = 0
-    """Calls that the kernel counted and no row holds: 0, or a fault."""
+    """Calls by which the kernel's rows and totals differ: 0, or a fault."""
     runtime_calls: int = 0
     runtime_errors: int = 0
     bad_records: int = 0

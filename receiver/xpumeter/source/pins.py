@@ -36,6 +36,7 @@ class Pins:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._rows = wire.Rows()
         self.meta = read_meta(folder)
 
     @property
@@ -78,9 +79,9 @@ class Pins:
         before = wire.decode_totals(self._file("totals"))
         offered = self._own_file("offer_rows")
         if offered is None:
-            rows = wire.decode_rows(self._file("rows"))
+            rows = self._rows.decode(self._file("rows"))
         else:
-            rows = wire.decode_rows(offered, offering=True)
+            rows = self._rows.decode(offered, offering=True)
         after = wire.decode_totals(self._file("totals"))
         losses = wire.decode_losses(self._file("losses"))
         return Reading(before, rows, after, losses, is_open)

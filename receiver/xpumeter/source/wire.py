@@ -21,6 +21,8 @@ from xpumeter.model.kernel import (
 from xpumeter.source import layout
 
 _ROWS = layout.record(layout.ROW_KEY.codes, layout.ROW.codes)
+_ROW_BYTES = struct.Struct(f"{_ROWS.size}s")
+_ROW_KEY_SIZE = layout.record(layout.ROW_KEY.codes).size
 _THREADS = layout.record(layout.KEY_U64, layout.THREAD.codes)
 _CGROUPS = layout.record(layout.KEY_U64, layout.CGROUP_NAME.codes)
 _DEVICES = layout.record(layout.DEVICE_KEY.codes, layout.DEVICE.codes)
@@ -39,23 +41,41 @@ def _text(raw: int | bytes) -> str:
     return raw.partition(b"\0")[0].decode(errors="backslashreplace")
 
 
-def decode_rows(data: bytes, *, offering: bool = False) -> tuple[Row, ...]:
-    """Rows, each once: an iterator over a map that grows may show an element twice.
+class Rows:
+    """Decodes readings of the rows, one after the other; most rows are the same as before."""
 
-    Only what was read through the reader that offers rows is offered.
-    """
-    rows = {
-        (cgroup_id, device, nr, error): Row(
-            *(CgroupId(cgroup_id), Incarnation(device), nr, error, calls, time_ns, first_boot_ns),
-            offered=offering and offered == calls > 0,
-        )
-        for (
-            *(cgroup_id, device, nr, error, calls, time_ns, first_boot_ns),
-            offered,
-            _tenant,
-        ) in _records(_ROWS, data)
-    }
-    return tuple(rows.values())
+    def __init__(self) -> None:
+        self._last: dict[bytes, Row] = {}
+        self._offering = False
+
+    def decode(self, data: bytes, *, offering: bool = False) -> tuple[Row, ...]:
+        """Rows, each once: an iterator over a map that grows may show an element twice.
+
+        A row that has not changed since the last reading is the same object. Only what was read
+        through the reader that offers rows is offered.
+        """
+        if offering is not self._offering:
+            self._last, self._offering = {}, offering
+        rows: dict[bytes, Row] = {}
+        fresh = False
+        for (record,) in _ROW_BYTES.iter_unpack(data[: len(data) - len(data) % _ROWS.size]):
+            row = self._last.get(record)
+            if row is None:
+                row, fresh = _row(record, offering=offering), True
+            rows[record] = row
+        if fresh:
+            by_key = {record[:_ROW_KEY_SIZE]: row for record, row in rows.items()}
+            if len(by_key) < len(rows):
+                self._last = {}
+                return tuple(by_key.values())
+        self._last = rows
+        return tuple(rows.values())
+
+
+def _row(record: bytes, *, offering: bool) -> Row:
+    cgroup_id, device, nr, error, calls, time_ns, first, offered, _tenant = _ROWS.unpack(record)
+    is_offered = offering and offered == calls > 0
+    return Row(cgroup_id, device, nr, error, calls, time_ns, first, is_offered)
 
 
 def count_rows(data: bytes) -> int:
