@@ -51,12 +51,12 @@ struct drm_file {
 
 struct kernfs_node {
 	const char *name;
-	struct kernfs_node *parent;
 	unsigned long long id;
 } KERNEL;
 
 struct cgroup {
 	struct kernfs_node *kn;
+	int level; /* how many are above it */
 } KERNEL;
 
 struct css_set {
@@ -72,6 +72,7 @@ struct bpf_map;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	unsigned long long seq_num; /* elements that were shown before */
 } KERNEL;
 
 struct bpf_iter__bpf_map_elem {
@@ -83,6 +84,7 @@ struct bpf_iter__bpf_map_elem {
 
 #pragma clang diagnostic pop
 
+#define NAME_MAX    255	 /* linux/limits.h */
 #define ENOTTY	    25	 /* asm-generic/errno-base.h */
 #define MAX_ERRNO   4095 /* include/linux/err.h */
 #define ENOIOCTLCMD 515	 /* include/linux/errno.h */

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from xpumeter.enrich.cgroups import path_of
 from xpumeter.enrich.identity import identify
-from xpumeter.enrich.owner import Records, is_unresolved, owner_of
+from xpumeter.enrich.owner import Records, caller_of, is_unresolved, owner_of
 from xpumeter.enrich.waiting import Waiting
 from xpumeter.errors import RuntimeUnavailable
 from xpumeter.model.kernel import CgroupId, CgroupName
@@ -47,11 +47,16 @@ class Memory(Protocol):
 
 
 class Callers:
-    """Owners of all cgroups that made calls. `clock` is monotonic, in seconds.
+    """Owners of all that made calls. `clock` is monotonic, in seconds.
+
+    What it holds is that of the cgroups that the kernel knows and of what is asked to be kept.
 
     Attributes:
+        identities: Identity of each cgroup whose path is known, callers or not.
         owners: Owner of each caller whose path is known.
-        dead: Callers whose cgroup is gone.
+        retired: Owner of each identity whose rows are gone, as they were handed in.
+        alive: Identities that have a cgroup: they can still call.
+        dead: Callers that have none any more, as far as their path is known.
         ask_at_s: When the runtime is to be asked again; None if nobody waits for it.
     """
 
@@ -65,20 +70,25 @@ class Callers:
         self._runtime = runtime
         self._memory = memory
         self._clock = clock
-        self._identities: dict[CgroupId, Identity] = {}
-        self._unnamed: dict[CgroupId, Identity] = {}
         self._kept: dict[str, ContainerRecord] = memory.load() if memory else {}
         self._records = Records(self._kept.values())
+        self._named: dict[Identity, Owner] = {}
+        self._unnamed: Set[Identity] = frozenset()
+        self._hopeless: set[Identity] = set()
         self._waiting = Waiting(clock())
+        self._dead_names: dict[CgroupId, CgroupName] = {}
         self._trouble = ""
+        self.identities: dict[CgroupId, Identity] = {}
         self.owners: dict[CgroupId, Owner] = {}
+        self.retired: dict[Identity, Owner] = {}
+        self.alive: frozenset[Identity] = frozenset()
         self.dead: frozenset[CgroupId] = frozenset()
         self.ask_at_s: float | None = None
 
     @property
     def unresolved(self) -> frozenset[Owner]:
         """Owners that the runtime could still name."""
-        return frozenset(self.owners[each] for each in self._unnamed)
+        return frozenset(self._named[each] for each in self._unnamed)
 
     @property
     def longest_wait_s(self) -> float | None:
@@ -86,66 +96,93 @@ class Callers:
         return self._waiting.longest_s(self._clock())
 
     def update(
-        self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName], *, may_ask: bool = True
+        self,
+        callers: Set[CgroupId],
+        names: Mapping[CgroupId, CgroupName],
+        *,
+        retired: Set[Identity] = frozenset(),
+        may_ask: bool = True,
     ) -> None:
-        """Take in who called, and ask the runtime if it may be asked and that can help now."""
-        self.dead = frozenset(each for each in callers if each in names and names[each].dead)
-        if met := self._meet(callers - self._identities.keys(), names):
-            self._resolve(met)
-            if not self._trouble:
-                self._waiting.hasten()
+        """Take in who called, and ask the runtime if it may be asked and that can help now.
+
+        `retired` are callers without rows by now, whose calls still want an owner.
+        """
+        self._identify(callers, names)
+        wanted = {self.identities[each] for each in callers & self.identities.keys()} | retired
+        new = bool(wanted - self._named.keys())
+        if wanted != self._named.keys():
+            self._resolve(wanted)
+        if new and not self._trouble:
+            self._waiting.hasten()
         may_ask = may_ask and bool(self._unnamed) and self._clock() >= self._waiting.due_s
         if self._runtime is not None and may_ask:
-            self._ask(self._runtime)
+            self._ask(self._runtime, wanted)
         self.ask_at_s = self._waiting.due_s if self._unnamed else None
+        self.owners = {
+            each: self._named[self.identities[each]] for each in callers & self.identities.keys()
+        }
+        self.retired = {identity: self._named[identity] for identity in retired}
 
-    def _meet(self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName]) -> list[CgroupId]:
-        met = []
-        for cgroup_id in callers:
+    def _identify(self, callers: Set[CgroupId], names: Mapping[CgroupId, CgroupName]) -> None:
+        """Spell who is new, forget who is gone, see who lives."""
+        there = callers | names.keys()
+        # The number of a cgroup that is gone may come again, for another.
+        if any(names.get(each, was) != was for each, was in self._dead_names.items()):
+            self.identities.clear()
+        self._dead_names = {name.cgroup_id: name for name in names.values() if name.dead}
+        for cgroup_id in there - self.identities.keys():
             path = path_of(cgroup_id, names)
             if path is not None:
-                self._identities[cgroup_id] = identify(path)
-                met.append(cgroup_id)
-        return met
+                self.identities[cgroup_id] = caller_of(identify(path))
+        for cgroup_id in self.identities.keys() - there:
+            del self.identities[cgroup_id]
+        self.alive = frozenset(
+            self.identities[each.cgroup_id]
+            for each in names.values()
+            if not each.dead and each.cgroup_id in self.identities
+        )
+        # A container lives as long as its own cgroup, whatever becomes of those that it makes; and
+        # the kernel forgets the names of none but the dead.
+        self.dead = frozenset(
+            each
+            for each in callers & self.identities.keys()
+            if self.identities[each] not in self.alive
+        )
 
-    def _ask(self, runtime: Runtime) -> None:
-        wanted = {each.container_id or each.pod_uid or "" for each in self._waiting.identities}
+    def _ask(self, runtime: Runtime, wanted: Set[Identity]) -> None:
+        ids = {each.container_id or each.pod_uid or "" for each in self._unnamed}
         try:
-            found = runtime.records(wanted)
+            found = runtime.records(ids)
         except RuntimeUnavailable as error:
             self._report(str(error))
         else:
             self._report("")
             self._records = Records({**self._kept, **found}.values())
-            self._resolve(list(self._unnamed))
-            self._give_up()
+            self._resolve(wanted)
+            gone = self._unnamed - self.alive
+            self._hopeless |= self._waiting.hopeless(gone, self._clock())
+            self._wait(wanted)
         self._waiting.asked(runtime.lists, self._clock())
 
-    def _resolve(self, cgroups: Collection[CgroupId]) -> None:
-        """Name these callers, and keep what that took: the record may go, the calls stay."""
-        used = {}
-        for cgroup_id in cgroups:
-            identity = self._identities[cgroup_id]
-            record = self._records.of(identity)
-            self.owners[cgroup_id] = owner = owner_of(identity, record)
-            if record is not None:
-                used[record.container_id] = record
-            # Without a runtime nobody waits: it is a mode.
-            if self._runtime is not None and is_unresolved(owner):
-                self._unnamed[cgroup_id] = identity
-            else:
-                self._unnamed.pop(cgroup_id, None)
-        self._waiting.are(frozenset(self._unnamed.values()), self._clock())
-        if not used.items() <= self._kept.items():
-            self._kept |= used
+    def _resolve(self, wanted: Set[Identity]) -> None:
+        """Name every caller, and keep what that took: the record may go, the calls stay."""
+        records = {identity: self._records.of(identity) for identity in wanted}
+        self._named = {identity: owner_of(identity, record) for identity, record in records.items()}
+        self._wait(wanted)
+        kept = {record.container_id: record for record in records.values() if record is not None}
+        if kept != self._kept:
+            self._kept = kept
             if self._memory is not None:
-                self._memory.save(self._kept)
+                self._memory.save(kept)
 
-    def _give_up(self) -> None:
-        gone = {self._unnamed[each] for each in self.dead & self._unnamed.keys()}
-        hopeless = self._waiting.hopeless(gone, self._clock())
-        self._unnamed = {at: each for at, each in self._unnamed.items() if each not in hopeless}
-        self._waiting.are(frozenset(self._unnamed.values()), self._clock())
+    def _wait(self, wanted: Set[Identity]) -> None:
+        self._hopeless &= wanted
+        # Without a runtime nobody waits: it is a mode.
+        if self._runtime is not None:
+            self._unnamed = {
+                each for each in wanted - self._hopeless if is_unresolved(self._named[each])
+            }
+            self._waiting.are(self._unnamed, self._clock())
 
     def _report(self, trouble: str) -> None:
         """One line when it changes."""

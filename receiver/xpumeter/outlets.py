@@ -12,6 +12,7 @@ from xpumeter.export.sender import Sender
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.export.transport import open_transport
 from xpumeter.model.exports import ExportStats
+from xpumeter.model.owners import Owner
 from xpumeter.model.series import Snapshot
 from xpumeter.model.stats import AgentStats, Request
 
@@ -71,6 +72,13 @@ class Outlets:
             self._sender.send(self._messages.update(snapshot, delivered=self._sender.delivered))
         if self.metrics:
             self._scrape.update(snapshot)
+
+    @property
+    def told(self) -> frozenset[Owner]:
+        """Owners that have ended, and of whom nothing is left to say, whichever way."""
+        each = [self._messages.told] if self._sender else []
+        each += [self._scrape.told] if self.metrics else []
+        return frozenset.intersection(*each)
 
     @property
     def exports(self) -> ExportStats | None:

@@ -17,10 +17,13 @@ from typing import Protocol, Self
 from xpumeter import drivers
 from xpumeter.callers import Callers
 from xpumeter.config import Config
-from xpumeter.enrich.attribute import attribute, missing
+from xpumeter.enrich.attribute import attribute
+from xpumeter.enrich.conservation import Audit
 from xpumeter.enrich.devices import know
 from xpumeter.enrich.kind_history import with_kinds_before
 from xpumeter.enrich.ledger import Ledger
+from xpumeter.enrich.past import with_owners
+from xpumeter.enrich.places import Places
 from xpumeter.errors import HostError
 from xpumeter.forms import AUTO, NONE
 from xpumeter.health import Health
@@ -30,9 +33,11 @@ from xpumeter.model.devices import KnownDevice
 from xpumeter.model.kernel import Incarnation, Reading
 from xpumeter.model.stats import AgentStats, Request
 from xpumeter.outlets import Outlets
+from xpumeter.retiring import Retiring
 from xpumeter.serving import Serving
 from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
+from xpumeter.source.journal import Journal
 from xpumeter.source.kinds_file import KindsFile
 from xpumeter.source.memory import Memory
 from xpumeter.source.misses import Misses
@@ -105,6 +110,10 @@ class Pipeline:
         self._callers = Callers(self._runtime, self._memory)
         self._kinds_file = KindsFile(config.receiver.state, pins.meta.attach_id)
         self._kinds = KindKeeper(self._kinds_file)
+        self._journal = Journal(config.receiver.state, pins.meta.attach_id)
+        self._retiring = Retiring(self._journal)
+        self._audit = Audit()
+        self._places = Places()
         self._ledger = Ledger()
         self._devices: dict[Incarnation, KnownDevice] = {}
         self._bad_sysfs = 0
@@ -163,12 +172,14 @@ class Pipeline:
         """Read the kernel, and learn who and what is new."""
         reading = self._pins.read()
         callers = {row.cgroup_id for row in reading.rows}
-        self._callers.update(callers, self._pins.cgroups(), may_ask=may_ask)
-        # 0 is what got no number, and never gets a name.
-        if {row.device for row in reading.rows} - self._devices.keys() - {0}:
+        self._callers.update(
+            callers, self._pins.cgroups(), retired=self._retiring.identities, may_ask=may_ask
+        )
+        # Also those of which all rows are gone. 0 is what got no number, and never gets a name.
+        called = {row.device for row in reading.rows} | {total.device for total in reading.totals}
+        if called - self._devices.keys() - {0}:
             self._meet_devices()
-        boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        return self._kinds.keep(reading, self._devices, boot_ns=boot_ns)
+        return reading
 
     def _meet_devices(self) -> None:
         """Learn what is new. What is known stays: after an unplug sysfs has forgotten it."""
@@ -183,13 +194,21 @@ class Pipeline:
     def _export(self, *, may_ask: bool = True) -> None:
         began_s = time.monotonic()
         reading = self._look(may_ask=may_ask)
+        self._retiring.take(reading)
+        past = self._retiring.past
+        known = self._nobody is Reason.UNKNOWN_CGROUP
+        boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        cut = self._kinds.keep(reading, self._devices, boot_ns=boot_ns)
         attribution = attribute(
-            reading,
+            cut,
             self._devices,
-            self._callers.owners if self._nobody is Reason.UNKNOWN_CGROUP else {},
+            self._callers.owners if known else {},
             self._callers.dead,
+            settled=with_owners(past, self._callers.retired if known else {}, self._callers.alive),
+            given_up=past.unattributed,
             attached_boot_ns=self._pins.meta.attached_boot_ns,
             nobody=self._nobody,
+            places=self._places,
         )
         unix_ns = time.time_ns()
         snapshot = self._ledger.update(
@@ -201,17 +220,29 @@ class Pipeline:
         self._outlets.send(snapshot)
         self._health.collected()
         self._outlets.collected(time.monotonic() - began_s)
+        self._retiring.retire(
+            self._pins,
+            reading,
+            self._callers,
+            parts=cut.rows,
+            devices=self._devices,
+            shown=attribution,
+            told=self._outlets.told,
+        )
 
     def _account(self, reading: Reading) -> None:
-        lost = missing(reading)
-        if lost and not (self._stats and self._stats.missing):
-            _log.error("event=calls_missing calls=%d consequence='rows do not add up'", lost)
+        difference = self._audit.check(reading, self._retiring.past)
+        if any(difference) and not (self._stats and self._stats.missing):
+            _log.error(
+                "event=calls_missing calls=%d surplus=%d consequence='rows do not add up'",
+                *difference,
+            )
         self._stats = AgentStats(
             rows=len(reading.rows),
             row_limit=layout.ROW_LIMIT,
             refused=sum(total.refused for total in reading.totals),
             losses=reading.losses,
-            missing=lost,
+            missing=sum(difference),
             missed=self._misses.read() if self._misses else {},
             bad_records=self._bad_records(),
             unresolved=len(self._callers.unresolved),
@@ -225,7 +256,8 @@ class Pipeline:
     def _bad_records(self) -> int:
         ring = self._ring.bad_records if self._ring else 0
         runtime = self._runtime.bad_records if self._runtime else 0
-        files = self._memory.bad_records + self._kinds_file.bad_records
+        kept = self._memory.bad_records + self._journal.bad_records
+        files = kept + self._kinds_file.bad_records
         return self._bad_sysfs + files + ring + runtime
 
 

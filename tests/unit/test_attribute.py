@@ -6,11 +6,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpumeter.enrich.attribute import attribute, missing
+from xpumeter.enrich.attribute import attribute
 from xpumeter.model.calls import ERROR_UNSEEN, NR_FOREIGN, HardwareType, Kind, Reason
 from xpumeter.model.devices import DeviceId, KnownDevice
 from xpumeter.model.kernel import CgroupId, DeviceTotal, Incarnation, Losses, Reading, Row
-from xpumeter.model.owners import Owner
+from xpumeter.model.owners import Identity, Owner
+from xpumeter.model.past import Settled, Sum
 from xpumeter.model.series import Attribution, Tally
 
 EXEC, EXEC_TOO, WAIT = 0x49, 0x4A, 0x4B
@@ -159,16 +160,44 @@ def test_a_cgroup_without_rows_keeps_nobody_alive() -> None:
     assert result_of(row(CALLER), dead=frozenset({CALLER})).ended == {TRAINER}
 
 
-def test_missing_is_what_the_kernel_counted_and_no_row_holds() -> None:
-    """Rows may hold more than the totals read before them, never less."""
-    sound = DeviceTotal(AFTER, returns=10, refused=2, lapsed=1)
+def past_of(owner: Owner | None, calls: int, *, alive: bool) -> Settled:
+    """What somebody did in rows that are gone."""
+    sums = {(Kind.SUBMIT, 0): Sum(calls, 10 * calls, 3)}
+    identity = None if owner is None else Identity("", container_id=owner.container_id)
+    return Settled(identity, owner, alive, {BEFORE: sums})
 
-    assert missing(reading(row(calls=7), totals=(sound,))) == 0
-    assert missing(reading(row(calls=9), totals=(sound,))) == 0
-    assert missing(reading(row(calls=4), totals=(sound,))) == 3
-    # Too much on one device does not hide what another lacks.
-    lacking = DeviceTotal(OTHER_CARD, returns=5, refused=0, lapsed=0)
-    assert missing(reading(row(calls=99), totals=(sound, lacking))) == 5
+
+def test_rows_that_are_gone_add_up_with_those_that_are_there() -> None:
+    """Cgroups of one container come and go: one sum, which began with the first of them."""
+    result = attribute(
+        reading(row(CALLER, AFTER, calls=7, time_ns=70)),
+        DEVICES,
+        OWNERS,
+        set(),
+        settled=[past_of(TRAINER, 5, alive=True), past_of(None, 2, alive=False)],
+        given_up={(BEFORE, Reason.UNDELIVERED): Sum(4, 40, 6)},
+    )
+
+    assert result.usages[TRAINER, ADDRESS].calls == {(Kind.SUBMIT, 0): Tally(12, 3)}
+    assert result.usages[TRAINER, ADDRESS].time_ns == {Kind.SUBMIT: Tally(120, 3)}
+    assert result.unattributed == {
+        (ADDRESS, Reason.UNKNOWN_CGROUP): Tally(2, 3),
+        (ADDRESS, Reason.UNDELIVERED): Tally(4, 6),
+    }
+
+
+def test_who_has_only_rows_that_are_gone_has_ended_unless_it_can_still_call() -> None:
+    """A container whose inner cgroups die lives on; a service that is started again, too."""
+    gone, there = past_of(TRAINER, 5, alive=False), past_of(TRAINER, 5, alive=True)
+    other = past_of(BATCH, 1, alive=False)
+
+    def ended(*rows: Row, settled: list[Settled], dead: frozenset[CgroupId]) -> frozenset[Owner]:
+        return attribute(reading(*rows), DEVICES, OWNERS, dead, settled=settled).ended
+
+    assert ended(settled=[gone, other], dead=frozenset()) == {TRAINER, BATCH}
+    assert ended(settled=[there, other], dead=frozenset()) == {BATCH}
+    assert ended(row(CALLER), settled=[gone], dead=frozenset()) == frozenset()
+    assert ended(row(CALLER), settled=[gone], dead=frozenset({CALLER})) == {TRAINER}
 
 
 COUNTS = st.integers(0, 2**40)

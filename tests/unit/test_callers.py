@@ -9,6 +9,7 @@ from unit.named import (
     NAMED,
     NAMES,
     POD,
+    PODS,
     RECORD,
     ROOT,
     SERVICE,
@@ -227,3 +228,70 @@ def test_a_name_is_kept_that_was_known_before_it_was_needed() -> None:
 
     assert callers.owners[other] == Owner("ml", "trainer-0", UID, "side", other_id)
     assert runtime.asked == 2
+
+
+def without(*gone: CgroupId) -> dict[CgroupId, CgroupName]:
+    """The names when the kernel has retired some."""
+    return {each: name for each, name in NAMES.items() if each not in gone}
+
+
+def test_who_is_gone_from_the_kernel_is_forgotten() -> None:
+    """A host that starts containers for ever: what is kept is what is there."""
+    memory, runtime = FakeMemory(), FakeRuntime(RECORD)
+    callers = Callers(runtime, memory)
+    callers.update({CONTAINER}, NAMES)
+    runtime.known = ()
+
+    callers.update({SERVICE}, without(CONTAINER, POD, PODS))
+
+    assert callers.owners.keys() == callers.identities.keys() - {ROOT} == {SERVICE}
+    assert memory.records == {}
+
+
+def test_a_caller_whose_rows_are_gone_keeps_its_names_and_gets_them() -> None:
+    """Its calls want an owner as long as anything of them is exported; the runtime may be late."""
+    memory, runtime, clock = FakeMemory(), FakeRuntime(RECORD), Clock()
+    runtime.known = None
+    callers = Callers(runtime, memory, clock=clock)
+    callers.update({CONTAINER}, NAMES)
+    who = callers.identities[CONTAINER]
+    callers.update(set(), without(CONTAINER), retired={who})
+    assert callers.retired == {who: UNNAMED}
+    assert callers.unresolved == {UNNAMED}
+
+    runtime.known, clock.now_s = (RECORD,), 60
+    callers.update(set(), without(CONTAINER), retired={who})
+
+    assert callers.retired == {who: NAMED}
+    assert callers.unresolved == frozenset()
+    assert memory.records == {ID: RECORD}
+    # The runtime has forgotten it: asked once more for others, it takes nothing away.
+    restarted = Callers(FakeRuntime(), memory)
+    restarted.update(set(), without(CONTAINER), retired={who})
+    assert restarted.retired == {who: NAMED}
+
+
+def test_a_container_lives_as_long_as_its_own_cgroup() -> None:
+    """What systemd in a container starts and ends inside it ends nothing."""
+    inside = CgroupId(7)
+    names = {**NAMES, inside: CgroupName(inside, CONTAINER, "job.scope", True)}
+    callers = Callers(None)
+
+    callers.update({inside}, names)
+    assert callers.owners == {inside: UNNAMED}
+    assert callers.dead == frozenset()
+    assert callers.identities[inside] in callers.alive
+
+    names[CONTAINER] = CgroupName(CONTAINER, POD, ID, True)
+    callers.update({inside}, names)
+    assert callers.dead == {inside}
+
+
+def test_a_cgroup_s_number_that_comes_again_is_another_caller() -> None:
+    """The kernel had let go of the name; the next container with the number is not the last."""
+    callers = Callers(None)
+    callers.update({CONTAINER}, {**NAMES, CONTAINER: CgroupName(CONTAINER, POD, ID, True)})
+
+    callers.update({CONTAINER}, {**NAMES, CONTAINER: CgroupName(CONTAINER, POD, ID[::-1], False)})
+
+    assert callers.owners == {CONTAINER: Owner(pod_uid=UID, container_id=ID[::-1])}

@@ -120,7 +120,7 @@ def test_nothing_is_left_to_fill_in(document: Path) -> None:
 
 
 def test_every_decision_is_listed() -> None:
-    """The architecture links each page of docs/decisions, and no number stands twice."""
+    """The architecture links each page of docs/decisions by its number, and none stands twice."""
     pages = sorted((ROOT / "docs/decisions").glob("*.md"))
     table = (ROOT / "docs/architecture.md").read_text().partition("## Decisions")[2]
     linked = LINK.findall(table)

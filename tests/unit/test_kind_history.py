@@ -3,7 +3,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from xpumeter.source.kinds_file import KindsFile
 GPU, OTHER_GPU = Incarnation(1), Incarnation(2)
 POD = CgroupId(7)
 ROW = Row(POD, GPU, nr=0x41, error=0, calls=10, time_ns=100, first_boot_ns=5)
-LATER = replace(ROW, calls=14, time_ns=150)
+LATER = ROW._replace(calls=14, time_ns=150)
 
 
 def device(kinds: Mapping[int, Kind], driver: str = "toy") -> KnownDevice:
@@ -79,16 +78,16 @@ def test_a_kind_that_comes_back_goes_on() -> None:
     history = first({0x41: Kind.WAIT})
     history = changed(history, [ROW], {GPU: alloc}, boot_ns=60)
     history = changed(history, [LATER], {GPU: wait}, boot_ns=70)
-    latest = replace(LATER, calls=20, time_ns=200)
+    latest = LATER._replace(calls=20, time_ns=200)
 
     assert counted(history, [latest], wait) == {Kind.WAIT: (16, 150, 5), Kind.ALLOC: (4, 50, 60)}
 
 
 def test_only_the_calls_that_changed_are_cut() -> None:
     """Other numbers, other drivers, and devices that nobody knows stay whole."""
-    submit = replace(ROW, nr=0x40)
-    elsewhere = replace(ROW, device=OTHER_GPU)
-    unknown = replace(ROW, device=Incarnation(0))
+    submit = ROW._replace(nr=0x40)
+    elsewhere = ROW._replace(device=OTHER_GPU)
+    unknown = ROW._replace(device=Incarnation(0))
     rows = [submit, elsewhere, unknown]
     old = {
         GPU: device({0x40: Kind.SUBMIT}),
@@ -107,8 +106,8 @@ def test_a_row_that_was_made_anew_has_no_past() -> None:
     """Deleted and opened again by a late call: it begins later, or holds less."""
     wait = device({0x41: Kind.WAIT})
     history = changed(first({}), [ROW], {GPU: wait}, boot_ns=60)
-    anew = replace(ROW, calls=11, first_boot_ns=61)
-    less = replace(ROW, calls=9)
+    anew = ROW._replace(calls=11, first_boot_ns=61)
+    less = ROW._replace(calls=9)
 
     assert cut(history, [anew, less]) == (anew, less)
 
@@ -141,7 +140,7 @@ def test_no_history_of_tables_moves_a_call(
 
     def call(nr: int, times: int) -> None:
         so_far = rows.get(nr, Row(POD, GPU, nr, 0, 0, 0, now))
-        rows[nr] = replace(so_far, calls=so_far.calls + times, time_ns=so_far.time_ns + times)
+        rows[nr] = so_far._replace(calls=so_far.calls + times, time_ns=so_far.time_ns + times)
 
     for table, running, down in agents:
         now += 1

@@ -164,6 +164,27 @@ def test_what_is_counted_before_the_end_is_in_the_last_batch(
     assert shown.points[ID, "xpumeter.calls", "submit"] == 1
 
 
+def test_a_row_that_the_kernel_let_go_is_exported_by_the_next_agent(
+    tmp_path: Path, collector: FakeCollector, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was in the journal before it was deleted; its calls, its names and its start stay."""
+    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1, offered=True)
+    gone = (*CGROUPS[:2], replace(CGROUPS[2], dead=True))
+    totals = [DeviceTotal(GPU, 4, 0, 0)]
+    folder = pin(tmp_path / "x", rows=[row], cgroups=gone, devices=DEVICES, totals=totals)
+    first = shown_by(collector, folder)
+    assert first.points[ID, "xpumeter.calls", "submit"] == 4
+    collector.taken.clear()
+
+    pin(folder, cgroups=CGROUPS[:2], devices=DEVICES, totals=totals)
+    second = shown_by(collector, folder)
+
+    assert second.points[ID, "xpumeter.calls", "submit"] == 4
+    assert {each["k8s.pod.uid"] for each in second.of(ID)} == {UID}
+    assert second.points["xpumeter", "xpumeter.call.missing"] == 0
+    assert "calls_missing" not in caplog.text
+
+
 def test_a_kernel_that_lost_a_call_is_reported(
     tmp_path: Path, collector: FakeCollector, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,7 +225,7 @@ def test_a_device_that_was_unplugged_keeps_its_names(
     with Pipeline(configured(folder, collector.endpoint), Pins(folder), cgroup_v2=True) as pipeline:
         pipeline.run(Soon(0))
         monkeypatch.setattr(sysfs, "read_devices", lambda **_: ())
-        rows = [row, replace(row, device=newer.incarnation)]
+        rows = [row, row._replace(device=newer.incarnation)]
         pin(folder, rows=rows, cgroups=CGROUPS, devices=[*DEVICES, newer])
         pipeline.run(Soon(0))
 
@@ -232,7 +253,7 @@ def test_a_changed_driver_table_counts_from_its_load_on(
     changed = replace(config, receivers=replace(config.receivers, xpumeter=mine))
 
     for calls in (3, 5):
-        again = [replace(row, calls=calls)]
+        again = [row._replace(calls=calls)]
         pin(folder, rows=again, cgroups=CGROUPS, devices=DEVICES)
         with Pipeline(changed, Pins(folder), cgroup_v2=True) as pipeline:
             pipeline.run(Soon(0))

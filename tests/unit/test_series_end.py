@@ -140,6 +140,28 @@ def test_a_call_that_is_counted_after_the_end_is_delivered_too() -> None:
     assert is_marker(only(messages.update(snapshot(series(calls=8, ended=True)), delivered=5)))
 
 
+def test_an_owner_is_told_once_the_markers_of_all_its_series_were_delivered() -> None:
+    """From then on nobody needs what it did; not before, and not while another device waits."""
+    messages = new()
+    both = snapshot(series(device=GPU, ended=True), series(device=NPU, ended=True))
+    told = []
+    for delivered in (0, 1, 1, 2):
+        messages.update(both, delivered=delivered)
+        told.append(messages.told)
+    assert told == [frozenset(), frozenset(), frozenset(), {TRAINER}]
+
+    # One of its series has a call more: that wants to be delivered, too.
+    late = snapshot(series(device=GPU, ended=True), series(device=NPU, ended=True, calls=8))
+    messages.update(late, delivered=4)
+    assert messages.told == frozenset()
+    # It has left the snapshot, and no batch says anything of it again.
+    messages.update(late, delivered=5)
+    messages.update(late, delivered=6)
+    assert messages.told == {TRAINER}
+    assert messages.update(snapshot(), delivered=7).parts == ()
+    assert messages.told == frozenset()
+
+
 def test_the_end_of_one_device_of_a_container_leaves_the_other() -> None:
     """Markers stay within their Resource."""
     messages = new()

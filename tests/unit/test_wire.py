@@ -20,13 +20,14 @@ ROWS = st.builds(
     calls=U64,
     time_ns=U64,
     first_boot_ns=U64,
+    offered=st.just(False),
 )
 
 
 @given(st.lists(ROWS, unique_by=lambda row: (row.cgroup_id, row.device, row.nr, row.error)))
 def test_rows_come_back_as_they_were_packed(rows: list[Row]) -> None:
     """Every member keeps its value, whatever it is."""
-    assert wire.decode_rows(pack_rows(rows)) == tuple(rows)
+    assert wire.Rows().decode(pack_rows(rows)) == tuple(rows)
 
 
 def test_a_row_that_an_iterator_shows_twice_is_one_row() -> None:
@@ -34,7 +35,36 @@ def test_a_row_that_an_iterator_shows_twice_is_one_row() -> None:
     early = Row(CgroupId(1), Incarnation(1), 2, 0, calls=5, time_ns=9, first_boot_ns=3)
     late = Row(CgroupId(1), Incarnation(1), 2, 0, calls=7, time_ns=9, first_boot_ns=3)
 
-    assert wire.decode_rows(pack_rows([early, late])) == (late,)
+    assert wire.Rows().decode(pack_rows([early, late])) == (late,)
+
+
+def test_a_row_that_did_not_change_is_the_same_object() -> None:
+    """So whoever adds rows up needs not look at it again; the others are decoded anew."""
+    still = Row(CgroupId(7), Incarnation(1), 0x49, 0, 1, 1, 1)
+    early = Row(CgroupId(8), Incarnation(1), 0x49, 0, 1, 1, 1)
+    late = early._replace(calls=2)
+    rows = wire.Rows()
+    before = rows.decode(pack_rows([still, early]))
+
+    after = rows.decode(pack_rows([late, still]))
+
+    assert after == (late, still)
+    assert after[1] is before[0]
+    # Shown as it was and, when the kernel walked on, as it had become.
+    assert rows.decode(pack_rows([still, late, late._replace(calls=3)])) == (
+        still,
+        late._replace(calls=3),
+    )
+
+
+def test_only_the_reader_that_offers_rows_offers_them() -> None:
+    """Anyone may read the other; what it shows as offered another did."""
+    offered = Row(CgroupId(7), Incarnation(1), 0x49, 0, 1, 1, 1, offered=True)
+    data = pack_rows([offered])
+    rows = wire.Rows()
+
+    for offering in (False, True, False):
+        assert rows.decode(data, offering=offering) == (offered._replace(offered=offering),)
 
 
 def test_a_name_that_is_no_text_is_spelled() -> None:
@@ -67,7 +97,8 @@ def test_devices_that_were_never_called_have_no_total() -> None:
 @given(st.binary(max_size=700))
 def test_no_bytes_are_an_error(data: bytes) -> None:
     """Half a record at the end is left out; a ring record of another length is none."""
-    wire.decode_rows(data)
+    wire.Rows().decode(data, offering=True)
+    wire.decode_open_calls(data)
     wire.decode_cgroups(data)
     wire.decode_devices(data)
     wire.decode_totals(data)

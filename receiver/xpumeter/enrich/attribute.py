@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows x devices x owners: whose calls these were."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
-from xpumeter.model.calls import RESTARTS, Kind, Reason
+from xpumeter.enrich.places import Places
+from xpumeter.model.calls import Reason
 from xpumeter.model.devices import DeviceId, KnownDevice
 from xpumeter.model.kernel import CgroupId, Incarnation, Reading
 from xpumeter.model.owners import Owner
-from xpumeter.model.series import Attribution, Tally, Usage
-
-# Drivers say -ENOIOCTLCMD to a call that they do not know; vfs_ioctl() makes it -ENOTTY.
-_ENOIOCTLCMD = 515
-_ENOTTY = 25
-
-_Sums = dict[tuple[Kind, int], list[int]]
-"""(kind, error) to [calls, time_ns, first_boot_ns], while rows add up."""
+from xpumeter.model.past import Settled, Sum, Sums
+from xpumeter.model.series import Attribution, Tally
 
 
 def attribute(
@@ -24,8 +18,11 @@ def attribute(
     owners: Mapping[CgroupId, Owner],
     dead: Set[CgroupId],
     *,
+    settled: Iterable[Settled] = (),
+    given_up: Mapping[tuple[Incarnation, Reason], Sum] | None = None,
     attached_boot_ns: int = 0,
     nobody: Reason = Reason.UNKNOWN_CGROUP,
+    places: Places | None = None,
 ) -> Attribution:
     """Say whose calls these were.
 
@@ -34,108 +31,82 @@ def attribute(
     comes in.
 
     Rows add up when they mean the same: two incarnations of one device, two cgroups of one
-    container, two call numbers of one kind. What found no row has no first call of its own:
+    container, two call numbers of one kind; and so do rows that are gone, `settled`. `given_up`
+    are calls that have no series any more. What found no row has no first call of its own:
     `attached_boot_ns` (CLOCK_BOOTTIME), when counting began, stands in for it. `nobody` is the
-    reason of a call whose cgroup has no owner.
+    reason of a call whose cgroup has no owner. With the `places` of the last period, what did not
+    change is not added up again.
     """
-    usages: dict[tuple[Owner, DeviceId], _Sums] = {}
-    rest: dict[tuple[DeviceId | None, Reason], _Sums] = {}
-    # Where the rows of one cgroup on one device add up, and with which kinds. Hashing an owner
-    # costs more than the rest of a row, so it is not done for each.
-    places: dict[tuple[CgroupId, Incarnation], tuple[_Sums, Mapping[int, Kind]]] = {}
+    places = Places() if places is None else places
+    settled = tuple(settled)
+    usages: dict[tuple[Owner, DeviceId], list[Sums]] = {}
+    rest: dict[tuple[DeviceId | None, Reason], Sum] = {}
 
-    for row in reading.rows:
-        at = (row.cgroup_id, row.device)
-        place = places.get(at)
-        if place is None:
-            device = devices.get(row.device)
-            owner = owners.get(row.cgroup_id)
-            if device is None:
-                place = rest.setdefault((None, Reason.UNKNOWN_DEVICE), {}), {}
-            elif owner is None:
-                key = (device.device_id, nobody)
-                place = rest.setdefault(key, {}), {}
-            else:
-                place = usages.setdefault((owner, device.device_id), {}), device.kinds
-            places[at] = place
-
-        sums, kinds = place
-        error = _ENOTTY if row.error == _ENOIOCTLCMD else row.error
-        result = (kinds.get(row.nr, Kind.OTHER), error)
-        so_far = sums.get(result)
-        if so_far is None:
-            sums[result] = [row.calls, row.time_ns, row.first_boot_ns]
+    for owner, incarnation, sums in _parts(reading, devices, owners, settled, places):
+        device = devices.get(incarnation)
+        if device is not None and owner is not None:
+            usages.setdefault((owner, device.device_id), []).append(sums)
+        elif device is not None:
+            _add(rest, (device.device_id, nobody), sums.values())
         else:
-            so_far[0] += row.calls
-            so_far[1] += row.time_ns
-            so_far[2] = min(so_far[2], row.first_boot_ns)
+            _add(rest, (None, Reason.UNKNOWN_DEVICE), sums.values())
+    for (incarnation, reason), gone in (given_up or {}).items():
+        _add(rest, (_id_of(incarnation, devices), reason), [gone])
+    for total in reading.totals:
+        for reason, calls in (Reason.ROWS_FULL, total.refused), (Reason.LAPSED, total.lapsed):
+            if calls:
+                key = (_id_of(total.device, devices), reason)
+                _add(rest, key, [Sum(calls, 0, attached_boot_ns)])
 
-    unattributed = {key: _sum(sums.values()) for key, sums in rest.items()}
-    unattributed |= _without_row(reading, devices, attached_boot_ns)
     return Attribution(
-        usages={key: _usage(sums) for key, sums in usages.items()},
-        unattributed=unattributed,
-        ended=_ended(reading, owners, dead),
+        usages=places.usages(usages),
+        unattributed={key: Tally(each.calls, each.first_boot_ns) for key, each in rest.items()},
+        ended=_ended(reading, owners, dead, settled),
         # The newest incarnation knows best what is there now.
         devices={devices[each].device_id: devices[each] for each in sorted(devices)},
     )
 
 
-def missing(reading: Reading) -> int:
-    """How many calls the kernel counted and no row holds: 0, or a fault.
-
-    A return adds to its row first and to its device's total after that, so rows that are read
-    after the totals hold at least what these say.
-    """
-    in_rows: Counter[Incarnation] = Counter()
-    for row in reading.rows:
-        in_rows[row.device] += row.calls
-    return sum(
-        max(0, total.returns - total.refused - total.lapsed - in_rows[total.device])
-        for total in reading.totals_before
-    )
-
-
-def _usage(sums: _Sums) -> Usage:
-    calls: dict[tuple[Kind, int], Tally] = {}
-    time_ns: dict[Kind, Tally] = {}
-    interrupted: dict[Kind, Tally] = {}
-    for result, (count, time, first) in sums.items():
-        kind, error = result
-        time_ns[kind] = _plus(time_ns.get(kind), time, first)
-        if error in RESTARTS:
-            interrupted[kind] = _plus(interrupted.get(kind), count, first)
-        else:
-            calls[result] = Tally(count, first)
-    return Usage(calls=calls, time_ns=time_ns, interrupted=interrupted)
+def _parts(
+    reading: Reading,
+    devices: Mapping[Incarnation, KnownDevice],
+    owners: Mapping[CgroupId, Owner],
+    settled: Iterable[Settled],
+    places: Places,
+) -> Iterator[tuple[Owner | None, Incarnation, Sums]]:
+    """All that was counted with a cgroup, each with its owner, if it has one."""
+    for (cgroup_id, incarnation), sums in places.sums(reading.rows, devices).items():
+        yield owners.get(cgroup_id), incarnation, sums
+    for each in settled:
+        for incarnation, sums in each.sums.items():
+            yield each.owner, incarnation, sums
 
 
-def _sum(sums: Iterable[Sequence[int]]) -> Tally:
-    every = list(sums)
-    return Tally(sum(calls for calls, _, _ in every), min(first for _, _, first in every))
+def _add(
+    rest: dict[tuple[DeviceId | None, Reason], Sum],
+    key: tuple[DeviceId | None, Reason],
+    sums: Iterable[Sum],
+) -> None:
+    for each in sums:
+        so_far = rest.get(key)
+        rest[key] = so_far.plus(each) if so_far else each
 
 
-def _plus(so_far: Tally | None, value: int, first_boot_ns: int) -> Tally:
-    if so_far is None:
-        return Tally(value, first_boot_ns)
-    return Tally(so_far.value + value, min(so_far.first_boot_ns, first_boot_ns))
-
-
-def _without_row(
-    reading: Reading, devices: Mapping[Incarnation, KnownDevice], attached_boot_ns: int
-) -> dict[tuple[DeviceId | None, Reason], Tally]:
-    calls: Counter[tuple[DeviceId | None, Reason]] = Counter()
-    for total in reading.totals:
-        device = devices.get(total.device)
-        device_id = device.device_id if device else None
-        calls[device_id, Reason.ROWS_FULL] += total.refused
-        calls[device_id, Reason.LAPSED] += total.lapsed
-    return {key: Tally(count, attached_boot_ns) for key, count in calls.items() if count}
+def _id_of(incarnation: Incarnation, devices: Mapping[Incarnation, KnownDevice]) -> DeviceId | None:
+    device = devices.get(incarnation)
+    return device.device_id if device else None
 
 
 def _ended(
-    reading: Reading, owners: Mapping[CgroupId, Owner], dead: Set[CgroupId]
+    reading: Reading,
+    owners: Mapping[CgroupId, Owner],
+    dead: Set[CgroupId],
+    settled: Iterable[Settled],
 ) -> frozenset[Owner]:
+    gone = {owners[cgroup] for cgroup in dead & owners.keys()}
+    gone |= {each.owner for each in settled if each.owner is not None and not each.alive}
+    if not gone:
+        return frozenset()
     callers = {row.cgroup_id for row in reading.rows} & owners.keys()
-    alive = {owners[cgroup] for cgroup in callers - dead}
-    return frozenset(owners[cgroup] for cgroup in callers & dead) - alive
+    living = {owners[cgroup] for cgroup in callers - dead}
+    return frozenset(gone - living - {each.owner for each in settled if each.alive})

@@ -16,7 +16,8 @@ from xpumeter.model.kinds import Before, KindHistory, RowOf
 
 # Numbers of ours, beyond those of the kernel's rows: a call's number and what it was before. Each
 # part of a row keeps a number of its own, so that it is a row among others.
-_OFFSETS = {kind: 0x1000 * place for place, kind in enumerate(Kind, start=1)}
+_STEP = 0x1000
+_OFFSETS = {kind: _STEP * place for place, kind in enumerate(Kind, start=1)}
 _KINDS_BEFORE = {
     offset + nr: kind for kind, offset in _OFFSETS.items() for nr in range(NR_FOREIGN + 1)
 }
@@ -73,8 +74,7 @@ def _parts(row: Row, past: tuple[Before, ...]) -> Iterator[Row]:
     for before in past:
         # A kind that came back is one row: two with one key would be one row seen twice.
         so_far = by_kind.get(before.kind)
-        part = replace(
-            row,
+        part = row._replace(
             nr=_OFFSETS[before.kind] + row.nr,
             calls=before.calls - calls + (so_far.calls if so_far else 0),
             time_ns=before.time_ns - time_ns + (so_far.time_ns if so_far else 0),
@@ -84,12 +84,16 @@ def _parts(row: Row, past: tuple[Before, ...]) -> Iterator[Row]:
         calls, time_ns, begin_boot_ns = before.calls, before.time_ns, before.until_boot_ns
     yield from (part for part in by_kind.values() if part.calls)
     if row.calls > calls:
-        yield replace(
-            row,
+        yield row._replace(
             calls=row.calls - calls,
             time_ns=max(0, row.time_ns - time_ns),
             first_boot_ns=begin_boot_ns,
         )
+
+
+def number_of_call(nr: int) -> int:
+    """The kernel's number of a row or of a part of one."""
+    return nr % _STEP
 
 
 def _own(kinds: Mapping[int, Kind]) -> dict[int, Kind]:

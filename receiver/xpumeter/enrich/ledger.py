@@ -2,7 +2,6 @@
 """The only state that outlives a period: what was exported last, so that nothing steps back."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from xpumeter.model.calls import Reason
@@ -11,6 +10,9 @@ from xpumeter.model.owners import Owner
 from xpumeter.model.series import Attribution, Point, Series, Snapshot, Tally, Usage
 
 _K = TypeVar("_K")
+
+_ROOM = 1024
+"""Start times that are kept in any case."""
 
 
 class Ledger:
@@ -21,7 +23,7 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._series: Mapping[tuple[Owner, DeviceId], Series] = {}
+        self._series: dict[tuple[Owner, DeviceId], tuple[Usage, Series]] = {}
         self._unattributed: Mapping[tuple[DeviceId | None, Reason], Point] = {}
         self._starts = _Starts()
 
@@ -34,16 +36,21 @@ class Ledger:
         start and the whole value, so that no call is in two series.
         """
         self._starts.convert_with(boot_to_unix_ns)
-        series = {
-            (owner, device_id): self._one(
-                owner,
-                attribution.devices[device_id],
-                usage,
-                ended=owner in attribution.ended,
-            )
-            for (owner, device_id), usage in attribution.usages.items()
-        }
-        self._series = series
+        last, self._series = self._series, {}
+        for key, usage in attribution.usages.items():
+            owner, device_id = key
+            device = attribution.devices[device_id]
+            ended = bool(attribution.ended) and owner in attribution.ended
+            so_far, series = last.get(key, (None, None))
+            # Most are what they were: the same object (see places.py).
+            if (
+                series is None
+                or so_far is not usage
+                or series.device is not device
+                or series.ended is not ended
+            ):
+                series = self._one(owner, device, usage, series, ended=ended)
+            self._series[key] = usage, series
         self._unattributed = {
             key: self._rest(self._unattributed.get(key), tally, unix_ns)
             for key, tally in attribution.unattributed.items()
@@ -52,13 +59,14 @@ class Ledger:
         return Snapshot(
             unix_ns=unix_ns,
             boot_ns=unix_ns - boot_to_unix_ns,
-            series=tuple(series.values()),
+            series=tuple(series for _, series in self._series.values()),
             devices=tuple(attribution.devices.values()),
             unattributed=self._unattributed,
         )
 
-    def _one(self, owner: Owner, device: KnownDevice, usage: Usage, *, ended: bool) -> Series:
-        last = self._series.get((owner, device.device_id))
+    def _one(
+        self, owner: Owner, device: KnownDevice, usage: Usage, last: Series | None, *, ended: bool
+    ) -> Series:
         return Series(
             owner=owner,
             device=device,
@@ -86,7 +94,7 @@ class Ledger:
             return Point(tally.value, self._starts.of(tally))
         if tally.value < last.value:
             return Point(tally.value, unix_ns)
-        return last if tally.value == last.value else replace(last, value=tally.value)
+        return last if tally.value == last.value else last._replace(value=tally.value)
 
 
 class _Starts:
@@ -94,6 +102,7 @@ class _Starts:
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
+        self._room = _ROOM
         self._boot_to_unix_ns = 0
 
     def convert_with(self, boot_to_unix_ns: int) -> None:
@@ -104,10 +113,12 @@ class _Starts:
         return self._known.setdefault(first, first + self._boot_to_unix_ns)
 
     def forget_all_but(self, attribution: Attribution) -> None:
+        # Looking costs more than keeping, so not each time.
+        if len(self._known) <= self._room:
+            return
         parts: list[Mapping[Any, Tally]] = [attribution.unattributed]
         for usage in attribution.usages.values():
             parts += usage.calls, usage.time_ns, usage.interrupted
-        # Looking costs more than keeping, so not each time.
-        if len(self._known) > 2 * sum(map(len, parts)):
-            firsts = {tally.first_boot_ns for part in parts for tally in part.values()}
-            self._known = {first: self._known[first] for first in firsts & self._known.keys()}
+        firsts = {tally.first_boot_ns for part in parts for tally in part.values()}
+        self._known = {first: self._known[first] for first in firsts & self._known.keys()}
+        self._room = max(_ROOM, 2 * len(self._known))

@@ -49,6 +49,13 @@ def owner_of(identity: Identity, record: ContainerRecord | None) -> Owner:
     return Owner(pod_uid=identity.pod_uid, container_id=identity.container_id)
 
 
+def caller_of(identity: Identity) -> Identity:
+    """What of it `owner_of` reads: equal for all cgroups of one container."""
+    if identity.container_id is None and identity.pod_uid is None:
+        return Identity(identity.path)
+    return Identity("", pod_uid=identity.pod_uid, container_id=identity.container_id)
+
+
 def is_unresolved(owner: Owner) -> bool:
     """Whether the container runtime could still give this owner a name."""
     if owner.cgroup is not None:

@@ -24,6 +24,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 
 from xpumeter.export import catalog, split
 from xpumeter.export.naming import Attributes, Naming, PointKey, key_values
+from xpumeter.model.owners import Owner
 from xpumeter.model.series import Point, Snapshot
 
 LIMIT_BYTES = 3 << 20
@@ -150,6 +151,11 @@ class _Resource:
         """How many points the message has."""
         return sum(series.message is not None for series in self._series.values())
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the markers of all its points were delivered."""
+        return all(series.state is _State.DONE for series in self._series.values())
+
     def serialized(self) -> bytes:
         """Bytes of the ResourceMetrics; empty if it has no points."""
         return self._message.SerializeToString()
@@ -208,6 +214,10 @@ class Messages:
     values add up. A clock that steps back a little holds the time still until it has caught up,
     since a Collector drops a point that is older than the last. A large step is taken over: what
     was sent in the future would be wrong for as long as it reaches.
+
+    Attributes:
+        told: Owners of the last snapshot that have ended, and of whom nothing is left to say: the
+            last value and the marker of each series were delivered.
     """
 
     def __init__(
@@ -225,6 +235,7 @@ class Messages:
         self._seq = 0
         self._unix_ns = 0
         self._resources: dict[Attributes, _Resource] = {}
+        self.told: frozenset[Owner] = frozenset()
 
     def update(self, snapshot: Snapshot, *, delivered: int) -> Batch:
         """Give the batch of a snapshot; `delivered` is the newest batch that arrived, 0 if none.
@@ -248,9 +259,19 @@ class Messages:
             if not self._resources[attributes].update(seen.get(attributes, {}), now):
                 del self._resources[attributes]
         self._let_go(seen)
+        self.told = self._told(snapshot)
         bodies = filter(None, (one.serialized() for one in self._resources.values()))
         parts = tuple(split.requests(bodies, self._limit_bytes))
         return Batch(self._seq, parts, sum(one.points for one in self._resources.values()))
+
+    def _told(self, snapshot: Snapshot) -> frozenset[Owner]:
+        ended = [series for series in snapshot.series if series.ended]
+        waiting = {
+            series.owner
+            for series in ended
+            if not self._resources[self._naming.resource_of(series)].is_done
+        }
+        return frozenset(series.owner for series in ended) - waiting
 
     def _let_go(self, seen: Mapping[Attributes, object]) -> None:
         gone = [attributes for attributes in self._resources if attributes not in seen]

@@ -96,7 +96,7 @@ class Naming:
     def points(self, snapshot: Snapshot) -> Iterator[tuple[Attributes, PointKey, Point, bool]]:
         """Each point of a snapshot: Resource, point, value, and whether its owner is gone."""
         for series in snapshot.series:
-            resource = _known({**self._host, **_owner(series.owner), **_device(series.device)})
+            resource = self.resource_of(series)
             for key, point in _series_points(series):
                 yield resource, key, point, series.ended
 
@@ -123,6 +123,10 @@ class Naming:
                 else _known({**self._host, "hw.id": device_id})
             )
             yield resource, (catalog.CALL_UNATTRIBUTED, _reason(reason)), point, False
+
+    def resource_of(self, series: Series) -> Attributes:
+        """Attributes of the Resource that a series is on."""
+        return _known({**self._host, **_owner(series.owner), **_device(series.device)})
 
     def _of_device(self, device: KnownDevice) -> Attributes:
         return _known({**self._host, **_device(device)})

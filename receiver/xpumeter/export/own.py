@@ -24,8 +24,13 @@ LOSS = Attribute(
     "xpumeter.loss",
     "What could not be done: an `event` not sent (a name comes later); a `thread` without room (a "
     "call without its time); a `cgroup` or `device` without room for its name; an `entry` or "
-    "`return` that nobody saw; an `empty_slot` met by a call while programs were exchanged.",
-    ("event", "thread", "cgroup", "device", "entry", "return", "empty_slot"),
+    "`return` that nobody saw; an `empty_slot` met by a call while programs were exchanged; a "
+    "`tenant_row` (a call without its kind) or a `tenant_cgroup` (calls of a container that count "
+    "as the pod's) beyond what one tenant may have.",
+    (
+        *("event", "thread", "cgroup", "device", "entry", "return", "empty_slot"),
+        *("tenant_row", "tenant_cgroup"),
+    ),
 )
 PROGRAM = Attribute(
     "xpumeter.program",
@@ -75,7 +80,8 @@ CALL_MISSING = _own(
     "xpumeter.call.missing",
     _UPDOWN,
     "{call}",
-    "Calls that the kernel counted and no row holds: 0, or a fault of xpumeter.",
+    "By how many calls the kernel's rows, with those that it let go, and its totals differ, either "
+    "way: 0, or a fault of xpumeter. After a journal that could not be read: what it had.",
 )
 LOSSES = _own(
     "xpumeter.losses",

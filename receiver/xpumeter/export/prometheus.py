@@ -31,6 +31,7 @@ from prometheus_client.utils import floatToGoString
 
 from xpumeter.export.messages import Messages
 from xpumeter.export.pages import Answer
+from xpumeter.model.owners import Owner
 from xpumeter.model.series import Snapshot
 
 LABELS = ("k8s.", "container.id", "process.linux.cgroup", "host.", "hw.", "xpumeter.")
@@ -105,6 +106,11 @@ class Scrape:
         # Nobody confirms a scrape: a series that ended is there for its linger, and then gone.
         batch = self._messages.update(snapshot, delivered=self._shown.seq)
         self._shown = _Shown(batch.seq, batch.parts)
+
+    @property
+    def told(self) -> frozenset[Owner]:
+        """Owners that have ended, and are shown no more."""
+        return self._messages.told
 
     def answer(self, headers: Mapping[str, str]) -> Answer:
         """The page, as Prometheus text or OpenMetrics, whichever the request would rather have."""

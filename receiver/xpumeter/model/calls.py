@@ -9,12 +9,21 @@ NR_FOREIGN = 0x100
 """Call number of an ioctl that is not of DRM's type."""
 
 
+NR_OVERFLOW = 0x101
+"""Call number of all calls beyond a tenant's budget of rows: of any kind."""
+
+
 ERROR_UNSEEN = 0xFFFF
 """Error of a call whose return nobody saw."""
 
 
 RESTARTS = frozenset({512, 513, 514, 516})
 """-ERESTARTSYS and its kin (include/linux/errno.h): the call ended in a signal, not in a result."""
+
+
+ENOTTY = 25
+ENOIOCTLCMD = 515
+"""Drivers say it to a call that they do not know; vfs_ioctl() makes it ENOTTY."""
 
 
 class Kind(StrEnum):
@@ -25,6 +34,9 @@ class Kind(StrEnum):
     FREE = "free"
     WAIT = "wait"
     OTHER = "other"
+
+    # Enum's own is a Python function, and kinds are keys in each period of each series.
+    __hash__ = str.__hash__
 
 
 class Reason(StrEnum):
@@ -37,6 +49,7 @@ class Reason(StrEnum):
     LAPSED = "lapsed"
     FILTERED = "filtered"
     HOST_OFF = "host_off"
+    UNDELIVERED = "undelivered"
 
 
 class HardwareType(StrEnum):

@@ -2,7 +2,7 @@
 """What the kernel says: running totals since attach, and names."""
 
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 CgroupId = NewType("CgroupId", int)
 """Inode number of a cgroup v2 directory: unique within one boot."""
@@ -12,20 +12,21 @@ Incarnation = NewType("Incarnation", int)
 """One device from plug to unplug: a number of ours, never used twice while attached. 0: unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """How often one cgroup made one call with one result, and how long it took in all.
 
     Running totals since attach, never differences: the kernel adds, we only read.
 
     Attributes:
-        cgroup_id: Caller's cgroup when it entered the driver.
+        cgroup_id: Caller's cgroup when it entered the driver; that of its tenant, its pod as a
+            whole, for what is beyond the tenant's budget.
         device: Device that the call went to.
-        nr: Call number: 0 to 255, or NR_FOREIGN.
+        nr: Call number: 0 to 255, NR_FOREIGN or NR_OVERFLOW.
         error: 0, the errno, one of RESTARTS, or ERROR_UNSEEN.
         calls: Returns with this result.
         time_ns: From entry to return, added up; CLOCK_MONOTONIC.
         first_boot_ns: When the first of them entered; CLOCK_BOOTTIME.
+        offered: Nobody adds to it any more, and `Pins.retire` will take it out of the kernel.
     """
 
     cgroup_id: CgroupId
@@ -35,6 +36,22 @@ class Row:
     calls: int
     time_ns: int
     first_boot_ns: int
+    offered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call that has entered the driver and has not returned: one thread is in one at most.
+
+    `start_ns` is CLOCK_MONOTONIC, `tid` the thread's number in the first pid namespace. `cgroup_id`
+    is whose row it will be in.
+    """
+
+    cgroup_id: CgroupId
+    device: Incarnation
+    nr: int
+    start_ns: int
+    tid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,8 @@ class Losses:
     entries: int = 0
     returns: int = 0
     empty_slots: int = 0
+    tenant_rows: int = 0
+    tenant_cgroups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +122,13 @@ class CallEvent:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One read of the kernel: rows between two reads of the totals, so that they can be checked."""
+    """One read of the kernel: rows between two reads of the totals, so that they can be checked.
+
+    `open` was read before all of it: a call may be there and in its row by now, or in neither.
+    """
 
     totals_before: tuple[DeviceTotal, ...]
     rows: tuple[Row, ...]
     totals: tuple[DeviceTotal, ...]
     losses: Losses
+    open: tuple[OpenCall, ...] = ()

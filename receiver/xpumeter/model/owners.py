@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose calls they are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +56,12 @@ class Owner:
     container: str | None = None
     container_id: str | None = None
     cgroup: str | None = None
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Taken once: owners are keys, and looked up in each period more often than all else.
+        names = (self.namespace, self.pod, self.pod_uid, self.container)
+        object.__setattr__(self, "_hash", hash((*names, self.container_id, self.cgroup)))
+
+    def __hash__(self) -> int:
+        return self._hash

@@ -3,14 +3,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xpumeter.model.calls import Kind, Reason
 from xpumeter.model.devices import DeviceId, KnownDevice
 from xpumeter.model.owners import Owner
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """A running total and when it began (CLOCK_BOOTTIME of the first call's entry)."""
 
     value: int
@@ -44,8 +44,7 @@ class Attribution:
     devices: Mapping[DeviceId, KnownDevice]
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """One cumulative value and when it began (Unix time)."""
 
     value: int

@@ -17,7 +17,7 @@ class AgentStats:
     refused: int = 0
     losses: Losses = field(default_factory=Losses)
     missing: int = 0
-    """Calls that the kernel counted and no row holds: 0, or a fault."""
+    """Calls by which the kernel's rows and totals differ: 0, or a fault."""
     missed: Mapping[str, int] = field(default_factory=dict)
     """Runs that the kernel left out, by program; empty where nobody can know."""
     bad_records: int = 0

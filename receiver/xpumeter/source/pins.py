@@ -3,14 +3,25 @@
 
 An iterator is no snapshot. So the totals are read before and after the rows; the programs add to a
 row first and to the total second, which makes the comparison exact (see `Reading`).
+
+What nobody will add to any more is offered with the rows, and deleted by reading other files, which
+only the user who attached may read. So there is time in between to keep what is in such rows.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 from xpumeter.errors import NotAttached
 from xpumeter.model.kernel import CgroupId, CgroupName, KernelDevice, Reading
 from xpumeter.source import hooks, wire
 from xpumeter.source.folder import read_meta
+
+
+class Retired(NamedTuple):
+    """How many rows and names of cgroups the kernel has let go."""
+
+    rows: int
+    cgroups: int
 
 
 class Pins:
@@ -25,6 +36,7 @@ class Pins:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._rows = wire.Rows()
         self.meta = read_meta(folder)
 
     @property
@@ -41,6 +53,15 @@ class Pins:
                 hint="was it detached? attach again, and restart the agent",
             ) from error
 
+    def _own_file(self, name: str) -> bytes | None:
+        """None if it is another user's."""
+        try:
+            return self._file(name)
+        except NotAttached as error:
+            if isinstance(error.__cause__, PermissionError):
+                return None
+            raise
+
     def check(self) -> None:
         """Look whether these counts are still there.
 
@@ -54,16 +75,39 @@ class Pins:
             )
 
     def read(self) -> Reading:
-        """All rows, between two readings of the totals.
+        """All rows, between two readings of the totals; calls that are open, before these.
+
+        Rows are offered only to who may retire them.
 
         Raises:
             NotAttached: As `check`.
         """
         self.check()
+        is_open = wire.decode_open_calls(self._file("threads"))
         before = wire.decode_totals(self._file("totals"))
-        rows = wire.decode_rows(self._file("rows"))
+        offered = self._own_file("offer_rows")
+        if offered is None:
+            rows = self._rows.decode(self._file("rows"))
+        else:
+            rows = self._rows.decode(offered, offering=True)
         after = wire.decode_totals(self._file("totals"))
-        return Reading(before, rows, after, wire.decode_losses(self._file("losses")))
+        losses = wire.decode_losses(self._file("losses"))
+        return Reading(before, rows, after, losses, is_open)
+
+    def retire(self) -> Retired | None:
+        """Delete the rows that the last reading offered, then names that nothing needs any more.
+
+        A row that was added to since is kept, and offered anew. None if this user may not: then all
+        of them stay.
+
+        Raises:
+            NotAttached: The pins are gone.
+        """
+        rows = self._own_file("retire_rows")
+        cgroups = self._own_file("retire_cgroups")
+        if rows is None or cgroups is None:
+            return None
+        return Retired(wire.count_rows(rows), wire.count_cgroups(cgroups))
 
     def cgroups(self) -> dict[CgroupId, CgroupName]:
         """Every cgroup that called, with those above it."""

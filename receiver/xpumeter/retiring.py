@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets the kernel forget the rows of the dead, and no sum change by it.
+
+In each period the rows that the kernel offers are written into a journal, with all that they have;
+only then is the kernel told to delete them. At the next reading each is a row still, or it is gone,
+and what the journal has of it counts in its place. Whenever the agent is killed, the next one has
+the journal and the rows, and comes to the same sums.
+
+What is decided counts when it is written: until then the journal's state is the one that holds.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
+from typing import Protocol
+
+from xpumeter.callers import Callers
+from xpumeter.enrich.leaving import leaving
+from xpumeter.enrich.past import key_of, let_go, result_of, settle, sum_of, with_owners
+from xpumeter.model.devices import KnownDevice
+from xpumeter.model.kernel import Incarnation, Reading, Row
+from xpumeter.model.owners import Identity, Owner
+from xpumeter.model.past import Past, Pending, RowKey, Sum
+from xpumeter.model.series import Attribution
+
+
+class Journal(Protocol):
+    """What outlives this agent."""
+
+    def load(self) -> Past:
+        """What the one before it saved."""
+        ...
+
+    def save(self, past: Past) -> bool:
+        """For the one after it; whether it is written."""
+        ...
+
+
+class Pins(Protocol):
+    """The kernel's side."""
+
+    def retire(self) -> object:
+        """Delete what the last reading offered."""
+        ...
+
+
+class Retiring:
+    """What rows had that are gone.
+
+    Attributes:
+        past: As of the last reading that was taken in; nothing in it is pending.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._written = journal.load()
+        self.past = Past()
+
+    @property
+    def identities(self) -> frozenset[Identity]:
+        """Callers whose rows are gone or may be: their calls still want an owner."""
+        pending = {each.identity for each in self._written.pending}
+        return frozenset(each for each in self._written.settled.keys() | pending if each)
+
+    def take(self, reading: Reading) -> None:
+        """Settle what is gone by this reading."""
+        self.past = settle(self._written, reading.rows)
+
+    def retire(
+        self,
+        pins: Pins,
+        reading: Reading,
+        callers: Callers,
+        *,
+        parts: Iterable[Row],
+        devices: Mapping[Incarnation, KnownDevice],
+        shown: Attribution,
+        told: Set[Owner],
+    ) -> None:
+        """Have the kernel delete what the reading offered, once it is in the journal.
+
+        `parts` are the reading's rows, cut where the kind of their call changed.
+        `shown` is what was exported of the reading, `told` the owners whose end was delivered: of
+        these nothing is kept but the number of calls.
+
+        Raises:
+            NotAttached: Somebody detached.
+        """
+        present = set(callers.owners.values())
+        settled = with_owners(self.past, callers.retired, callers.alive)
+        gone = leaving(settled, present, devices, shown, told)
+        offered = {key_of(row): sum_of(row) for row in reading.rows if row.offered}
+        pending = tuple(_pending(part, offered, callers, devices) for part in parts if part.offered)
+        new = replace(let_go(self.past, gone), pending=pending)
+        if new != self._written:
+            if not self._journal.save(new):
+                return
+            self._written = new
+        # Also with no row to delete: names of cgroups that are gone by now may be left.
+        pins.retire()
+
+
+def _pending(
+    part: Row,
+    offered: Mapping[RowKey, Sum],
+    callers: Callers,
+    devices: Mapping[Incarnation, KnownDevice],
+) -> Pending:
+    device, key = devices.get(part.device), key_of(part)
+    # What is on a device that nobody knows is in no series, whoever called.
+    identity = callers.identities.get(part.cgroup_id) if device else None
+    result = result_of(part, device.kinds if device else {})
+    return Pending(key, identity, result, sum_of(part), offered[key])
