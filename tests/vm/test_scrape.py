@@ -98,7 +98,7 @@ def test_a_port_that_is_taken_is_one_error(vm: Vm, board: Job) -> None:
     second = vm.run("xpumeter run --config /vm/edge.yaml")
 
     assert second.rc == 69
-    assert "exporters.prometheus.endpoint: nobody can listen on *:8080" in second.output
+    assert "extensions.health_check.endpoint: nobody can listen on *:8080" in second.output
     assert get(vm, "/healthz") == "OK\n"
 
 
