@@ -19,6 +19,7 @@ from xpumeter.callers import Callers
 from xpumeter.config import Config, MetricsLevel
 from xpumeter.enrich.attribute import attribute, missing
 from xpumeter.enrich.devices import know
+from xpumeter.enrich.in_flight import add_in_flight, in_flight
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.errors import HostError
 from xpumeter.export.messages import Messages
@@ -85,6 +86,10 @@ class Pipeline:
         self._memory = Memory(config.receiver.state, pins.meta.attach_id)
         self._callers = Callers(self._runtime, self._memory)
         self._ledger = Ledger()
+        self._since_unix_ns = (
+            time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + pins.meta.attached_boot_ns
+        )
+        self._read_ns = 0
         own_version, of_host = version("xpumeter"), host.attributes()
         self._messages = Messages(version=own_version, host=of_host)
         exporter = config.exporter
@@ -156,10 +161,14 @@ class Pipeline:
     def _look(self, *, may_ask: bool = True) -> Reading:
         """Read the kernel, and learn who and what is new."""
         reading = self._pins.read()
+        self._read_ns = time.monotonic_ns()
+        # A call that hangs may be its caller's first, and has no row then.
         callers = {row.cgroup_id for row in reading.rows}
+        callers |= {call.cgroup_id for call in reading.open}
         self._callers.update(callers, self._pins.cgroups(), may_ask=may_ask)
+        called = {row.device for row in reading.rows} | {call.device for call in reading.open}
         # 0 is what got no number, and never gets a name.
-        if {row.device for row in reading.rows} - self._devices.keys() - {0}:
+        if called - self._devices.keys() - {0}:
             self._meet_devices()
         return reading
 
@@ -176,10 +185,11 @@ class Pipeline:
 
     def _export(self, *, may_ask: bool = True) -> None:
         reading = self._look(may_ask=may_ask)
+        owners = self._callers.owners if self._nobody is Reason.UNKNOWN_CGROUP else {}
         attribution = attribute(
             reading,
             self._devices,
-            self._callers.owners if self._nobody is Reason.UNKNOWN_CGROUP else {},
+            owners,
             self._callers.dead,
             attached_boot_ns=self._pins.meta.attached_boot_ns,
             nobody=self._nobody,
@@ -190,6 +200,8 @@ class Pipeline:
             unix_ns=unix_ns,
             boot_to_unix_ns=unix_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         )
+        found = in_flight(reading.open, self._devices, owners, now_ns=self._read_ns)
+        snapshot = add_in_flight(snapshot, found, since_unix_ns=self._since_unix_ns)
         self._sender.send(self._messages.update(snapshot, delivered=self._sender.delivered))
         self._account(reading)
 

@@ -11,7 +11,7 @@ from lab.image import Image, write_images
 
 HERE = Path(__file__).parent
 STATIC = ("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread")
-PROGRAMS = {"pause": ("pause.c",), "workload": ("workload.c", "order.c")}
+PROGRAMS = {"pause": ("pause.c",), "workload": ("workload.c", "order.c", "hang.c")}
 SHELL = ("sh", "cat", "echo", "ls", "sleep", "true")
 
 

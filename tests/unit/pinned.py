@@ -5,7 +5,15 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from xpumeter.model.kernel import CgroupName, DeviceTotal, KernelDevice, Row
+from xpumeter.model.kernel import (
+    CgroupId,
+    CgroupName,
+    DeviceTotal,
+    Incarnation,
+    KernelDevice,
+    OpenCall,
+    Row,
+)
 from xpumeter.source import layout
 
 
@@ -68,6 +76,22 @@ def pack_totals(totals: Iterable[DeviceTotal]) -> bytes:
     )
 
 
+def pack_threads(calls: Iterable[OpenCall], *, idle: Iterable[int] = ()) -> bytes:
+    """As the file `threads` has them; `idle` are threads whose last call has returned."""
+    every = [(call, 1) for call in calls]
+    every += [(OpenCall(CgroupId(1), Incarnation(1), 0, 1, tid), 0) for tid in idle]
+    return b"".join(
+        _pack(
+            ("Q", (7 << 32 | call.tid,)),
+            (
+                layout.THREAD.codes,
+                (call.start_ns, call.cgroup_id, call.device, call.nr, is_open),
+            ),
+        )
+        for call, is_open in every
+    )
+
+
 def pin(
     folder: Path,
     *,
@@ -75,6 +99,7 @@ def pin(
     cgroups: Iterable[CgroupName] = (),
     devices: Iterable[KernelDevice] = (),
     totals: Iterable[DeviceTotal] = (),
+    calls: Iterable[OpenCall] = (),
     version: int = layout.LAYOUT,
     attach_id: bytes = b"a" * 16,
 ) -> Path:
@@ -86,6 +111,7 @@ def pin(
         "cgroups": pack_cgroups(cgroups),
         "devices": pack_devices(devices),
         "totals": pack_totals(totals),
+        "threads": pack_threads(calls),
         "losses": struct.pack("=I", 0) + bytes(struct.calcsize("=" + layout.LOSSES.codes)),
         "meta": struct.pack("=I", 0) + meta.pack(),
     }

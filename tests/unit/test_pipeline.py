@@ -14,12 +14,21 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
 
 from fake_collector import FakeCollector, serving
+from otlp_samples import points_of
 from unit.pinned import pin
 from xpumeter import pipeline as pipeline_module
 from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Receivers
 from xpumeter.errors import HostError
 from xpumeter.model.devices import Device, DeviceId
-from xpumeter.model.kernel import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
+from xpumeter.model.kernel import (
+    CgroupId,
+    CgroupName,
+    DeviceTotal,
+    Incarnation,
+    KernelDevice,
+    OpenCall,
+    Row,
+)
 from xpumeter.pipeline import Pipeline
 from xpumeter.source import sysfs
 from xpumeter.source.pins import Pins
@@ -52,7 +61,7 @@ class Shown:
         owner = names.get("container.id") or names.get("hw.id") or names.get("service.name", "")
         self.resources.append(names)
         for metric in resource.scope_metrics[0].metrics:
-            for point in metric.sum.data_points:
+            for point in points_of(metric):
                 values = sorted(each.value.string_value for each in point.attributes)
                 self.points[owner, metric.name, *values] = point.as_int or point.as_double
 
@@ -145,6 +154,8 @@ def test_every_call_arrives_under_its_owner_or_its_reason(
         ("xpumeter.call.time", "submit"): 2.0,
         ("xpumeter.call.time", "wait"): 0.5,
         ("xpumeter.call.interrupted", "wait"): 3,
+        ("xpumeter.call.active", "submit"): 0,
+        ("xpumeter.call.active", "wait"): 0,
     }
     assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "unknown_cgroup"] == 4
     assert {each["k8s.pod.uid"] for each in shown.of(ID)} == {UID}
@@ -161,6 +172,26 @@ def test_what_is_counted_before_the_end_is_in_the_last_batch(
     shown = shown_by(collector, folder)
 
     assert shown.points[ID, "xpumeter.calls", "submit"] == 1
+
+
+def test_a_first_call_that_never_returns_is_there_with_its_names(
+    tmp_path: Path, collector: FakeCollector
+) -> None:
+    """A hung device has no row: its caller and the device are known all the same, and the age."""
+    begun_ns = time.monotonic_ns() - 90 * 10**9
+    hung = OpenCall(CONTAINER, GPU, WAIT, start_ns=begun_ns, tid=7)
+    later = OpenCall(CONTAINER, GPU, WAIT, start_ns=begun_ns + 10**9, tid=8)
+    nobody = OpenCall(LOST, GPU, WAIT, start_ns=begun_ns, tid=9)
+    folder = pin(tmp_path / "x", cgroups=CGROUPS, devices=DEVICES, calls=[hung, later, nobody])
+
+    shown = shown_by(collector, folder)
+
+    calls = {key[1:]: value for key, value in shown.points.items() if key[0] == ID}
+    assert calls.keys() == {("xpumeter.call.active", "wait"), ("xpumeter.call.oldest", "wait")}
+    assert calls["xpumeter.call.active", "wait"] == 2
+    assert 90 <= calls["xpumeter.call.oldest", "wait"] < 120
+    assert {each["k8s.pod.uid"] for each in shown.of(ID)} == {UID}
+    assert {each["xpumeter.driver"] for each in shown.of(ID)} == {"virtio_gpu"}
 
 
 def test_a_kernel_that_lost_a_call_is_reported(

@@ -6,8 +6,16 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unit.pinned import pack_cgroups, pack_devices, pack_rows, pack_totals
-from xpumeter.model.kernel import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
+from unit.pinned import pack_cgroups, pack_devices, pack_rows, pack_threads, pack_totals
+from xpumeter.model.kernel import (
+    CgroupId,
+    CgroupName,
+    DeviceTotal,
+    Incarnation,
+    KernelDevice,
+    OpenCall,
+    Row,
+)
 from xpumeter.source import layout, wire
 
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
@@ -64,6 +72,13 @@ def test_devices_that_were_never_called_have_no_total() -> None:
     assert wire.decode_totals(pack_totals([called, idle])) == (called,)
 
 
+def test_only_threads_in_a_call_have_one_open() -> None:
+    """A thread keeps its place from call to call; between two it is in none."""
+    call = OpenCall(CgroupId(9), Incarnation(3), 0x48, start_ns=5, tid=4711)
+
+    assert wire.decode_threads(pack_threads([call], idle=[4712, 4713])) == (call,)
+
+
 @given(st.binary(max_size=700))
 def test_no_bytes_are_an_error(data: bytes) -> None:
     """Half a record at the end is left out; a ring record of another length is none."""
@@ -72,6 +87,7 @@ def test_no_bytes_are_an_error(data: bytes) -> None:
     wire.decode_devices(data)
     wire.decode_totals(data)
     wire.decode_losses(data)
+    wire.decode_threads(data)
     layout.decode_meta(data)
     event_bytes = struct.calcsize("=" + layout.CALL_EVENT.codes)
     assert (wire.decode_event(data) is None) == (len(data) != event_bytes)

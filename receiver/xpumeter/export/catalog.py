@@ -14,10 +14,11 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 
 
 class Instrument(StrEnum):
-    """How values of a metric add up. All are cumulative sums in OTLP."""
+    """How values of a metric add up. In OTLP all but gauges are cumulative sums."""
 
     COUNTER = "counter"
     UPDOWNCOUNTER = "updowncounter"
+    GAUGE = "gauge"
 
 
 class On(StrEnum):
@@ -137,6 +138,23 @@ CALL_INTERRUPTED = Metric(
     On.SERIES,
     (KIND,),
 )
+CALL_ACTIVE = Metric(
+    "xpumeter.call.active",
+    _UPDOWN,
+    "{call}",
+    "Calls in flight: they entered the driver and did not return yet. 0 while there are none.",
+    On.SERIES,
+    (KIND,),
+)
+CALL_OLDEST = Metric(
+    "xpumeter.call.oldest",
+    Instrument.GAUGE,
+    "s",
+    "Age of the oldest call in flight. Absent while there is none. It grows for as long as a "
+    "device does not answer.",
+    On.SERIES,
+    (KIND,),
+)
 CALL_UNATTRIBUTED = Metric(
     "xpumeter.call.unattributed",
     _COUNTER,
@@ -219,6 +237,8 @@ METRICS = (
     CALLS,
     CALL_TIME,
     CALL_INTERRUPTED,
+    CALL_ACTIVE,
+    CALL_OLDEST,
     CALL_UNATTRIBUTED,
     DEVICE_INFO,
     ROW_USAGE,

@@ -102,10 +102,28 @@ class CallEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call in flight: a thread entered the driver and did not return yet.
+
+    `start_ns` is when it entered, CLOCK_MONOTONIC; `tid` its thread, as the host counts them.
+    """
+
+    cgroup_id: CgroupId
+    device: Incarnation
+    nr: int
+    start_ns: int
+    tid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """One read of the kernel: rows between two reads of the totals, so that they can be checked."""
+    """One read of the kernel: rows between two reads of the totals, so that they can be checked.
+
+    `open` are the calls in flight.
+    """
 
     totals_before: tuple[DeviceTotal, ...]
     rows: tuple[Row, ...]
     totals: tuple[DeviceTotal, ...]
     losses: Losses
+    open: tuple[OpenCall, ...] = ()

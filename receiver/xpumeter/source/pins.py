@@ -42,7 +42,7 @@ class Pins:
             ) from error
 
     def read(self) -> Reading:
-        """All rows, between two readings of the totals.
+        """All rows, between two readings of the totals, and the calls in flight after that.
 
         Raises:
             NotAttached: The pins are gone, or are those of another attach by now.
@@ -55,7 +55,13 @@ class Pins:
         before = wire.decode_totals(self._file("totals"))
         rows = wire.decode_rows(self._file("rows"))
         after = wire.decode_totals(self._file("totals"))
-        return Reading(before, rows, after, wire.decode_losses(self._file("losses")))
+        return Reading(
+            before,
+            rows,
+            after,
+            wire.decode_losses(self._file("losses")),
+            wire.decode_threads(self._file("threads")),
+        )
 
     def cgroups(self) -> dict[CgroupId, CgroupName]:
         """Every cgroup that called, with those above it."""

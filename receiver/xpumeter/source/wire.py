@@ -15,6 +15,7 @@ from xpumeter.model.kernel import (
     Incarnation,
     KernelDevice,
     Losses,
+    OpenCall,
     Row,
 )
 from xpumeter.source import layout
@@ -24,6 +25,7 @@ _CGROUPS = layout.record(layout.KEY_U64, layout.CGROUP_NAME.codes)
 _DEVICES = layout.record(layout.DEVICE_KEY.codes, layout.DEVICE.codes)
 _TOTALS = layout.record(layout.KEY_U32, layout.TOTAL.codes)
 _LOSSES = layout.record(layout.KEY_U32, layout.LOSSES.codes)
+_THREADS = layout.record(layout.KEY_U64, layout.THREAD.codes)
 _EVENT = layout.record(layout.CALL_EVENT.codes)
 
 
@@ -87,6 +89,15 @@ def decode_losses(data: bytes) -> Losses:
     for record in _records(_LOSSES, data):
         return Losses(*record[1:])
     return Losses()
+
+
+def decode_threads(data: bytes) -> tuple[OpenCall, ...]:
+    """Calls in flight; a thread that is in none has no place here."""
+    return tuple(
+        OpenCall(CgroupId(cgroup_id), Incarnation(device), nr, start_ns, thread & 0xFFFFFFFF)
+        for thread, start_ns, cgroup_id, device, nr, is_open in _records(_THREADS, data)
+        if is_open
+    )
 
 
 def decode_event(data: bytes) -> CallEvent | None:
