@@ -399,7 +399,7 @@ int on_cgroup_rmdir(struct bpf_raw_tracepoint_args *ctx)
 	struct cgroup_name *name = bpf_map_lookup_elem(&cgroups, &id);
 
 	if (name)
-		name->dead = 1;
+		name->dead_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -422,9 +422,9 @@ int on_thread_exit(void *ctx)
  * Readers: each writes the elements of its map as they are, key then value.  At the end the
  * kernel calls once more without an element.
  */
-#define READER(map, key_type, value_type)                                                          \
+#define READER(program, key_type, value_type)                                                      \
 	SEC("iter/bpf_map_elem")                                                                   \
-	int read_##map(struct bpf_iter__bpf_map_elem *ctx)                                         \
+	int program(struct bpf_iter__bpf_map_elem *ctx)                                            \
 	{                                                                                          \
 		key_type *key = ctx->key;                                                          \
 		value_type *value = ctx->value;                                                    \
@@ -436,10 +436,23 @@ int on_thread_exit(void *ctx)
 		return 0;                                                                          \
 	}
 
-READER(rows, struct row_key, struct row)
-READER(cgroups, __u64, struct cgroup_name)
-READER(devices, struct device_key, struct device)
-READER(totals, __u32, struct total)
-READER(threads, __u64, struct thread)
-READER(losses, __u32, struct losses)
-READER(meta, __u32, struct meta)
+READER(read_rows, struct row_key, struct row)
+READER(read_cgroups, __u64, struct cgroup_name)
+READER(read_devices, struct device_key, struct device)
+READER(read_totals, __u32, struct total)
+READER(read_threads, __u64, struct thread)
+READER(read_losses, __u32, struct losses)
+READER(read_meta, __u32, struct meta)
+READER(offer_rows, struct row_key, struct row)
+
+SEC("iter/bpf_map_elem")
+int retire_rows(struct bpf_iter__bpf_map_elem *ctx)
+{
+	return 0;
+}
+
+SEC("iter/bpf_map_elem")
+int retire_cgroups(struct bpf_iter__bpf_map_elem *ctx)
+{
+	return 0;
+}

@@ -10,7 +10,7 @@
 #ifndef XPUMETER_H
 #define XPUMETER_H
 
-#define XPUMETER_LAYOUT 1
+#define XPUMETER_LAYOUT 2
 
 #define XPUMETER_ROWS	 16384
 #define XPUMETER_THREADS 16384
@@ -18,14 +18,31 @@
 #define XPUMETER_DEVICES 256 /* incarnations in all; 0 stands for a device that got no number */
 #define XPUMETER_DEPTH	 32  /* cgroups named from a caller's up to the root */
 
-#define XPUMETER_NR_FOREIGN 0x100  /* not of DRM's ioctl type ('d') */
-#define XPUMETER_UNSEEN	    0xffff /* result of a call whose return nobody saw */
+/*
+ * What one tenant may hold: an eighth, so that seven others find room whatever it does.  Of its
+ * rows the last 256 are for calls beyond the budget: 16 devices x 16 results.
+ */
+#define XPUMETER_TENANT_CGROUPS	 (XPUMETER_CGROUPS / 8)
+#define XPUMETER_TENANT_ROWS	 (XPUMETER_ROWS / 8)
+#define XPUMETER_TENANT_OVERFLOW 256
+
+/*
+ * From a cgroup's death until its rows and its name may go.  A program that began in time may
+ * stand between finding an element and adding to it only while it is preempted: milliseconds,
+ * and with a CPU taken away altogether less than RCU's stall warning, as all of it is one RCU
+ * reader.  Whoever is in a call is seen apart from that: `open` covers the whole of it.
+ */
+#define XPUMETER_GRACE_NS 5000000000ull
+
+#define XPUMETER_NR_FOREIGN  0x100  /* not of DRM's ioctl type ('d') */
+#define XPUMETER_NR_OVERFLOW 0x101  /* beyond the tenant's budget of rows: the number is lost */
+#define XPUMETER_UNSEEN	     0xffff /* result of a call whose return nobody saw */
 
 /* Key of one row: who called what, on which device, with which result. */
 struct row_key {
 	unsigned long long cgroup_id; /* cgroup v2 inode number of the caller, at entry */
 	unsigned int device;	      /* incarnation number: not reused, unlike a node's number */
-	unsigned short nr;	      /* _IOC_NR(cmd): 0..255; 0x100: not of DRM's ioctl type */
+	unsigned short nr;	      /* _IOC_NR(cmd): 0..255; or XPUMETER_NR_... */
 	unsigned short error;	      /* 0, or the result negated: errno, or restart (512..516) */
 };
 
@@ -34,22 +51,35 @@ struct row {
 	unsigned long long calls;
 	unsigned long long time_ns;	  /* from entry to return; CLOCK_MONOTONIC */
 	unsigned long long first_boot_ns; /* when the first of them entered; CLOCK_BOOTTIME */
+	unsigned long long offered;	  /* calls when it was offered for retiring; else 0 */
+	unsigned long long tenant;	  /* cgroup id of who pays for its room; 0: nobody yet */
 };
 
 /* The call that a thread is in, or its last one.  Deleted when the thread exits. */
 struct thread {
-	unsigned long long start_ns; /* entry; CLOCK_MONOTONIC */
-	unsigned long long cgroup_id;
+	unsigned long long start_ns;  /* entry; CLOCK_MONOTONIC */
+	unsigned long long cgroup_id; /* whose call it is: the thread's own, or its tenant's */
+	unsigned long long home;      /* cgroup that the thread was in, if cgroup_id is settled */
 	unsigned int device;
 	unsigned short nr;
-	unsigned short open; /* 1: entered and not returned yet */
+	unsigned short open; /* 1: entered, and not yet counted in its row */
 };
 
-/* One cgroup, by its id: enough to spell the path of a caller that is gone. */
+/*
+ * One cgroup, by its id: enough to spell the path of a caller that is gone, and to know when it
+ * may be forgotten.  Its tenant is the outermost pod around it; outside pods the cgroup at the
+ * second level (/system.slice/x.service, /docker/ID); above these each is its own.
+ */
 struct cgroup_name {
-	unsigned long long parent; /* id; 0 above the root */
-	unsigned long long dead;   /* 1 once it is removed */
-	char name[256];		   /* NAME_MAX and its NUL; empty at the root */
+	unsigned long long parent;   /* id; 0 above the root */
+	unsigned long long tenant;   /* id; 0 while the rest is being filled in */
+	unsigned long long dead_ns;  /* when it was removed, CLOCK_MONOTONIC; 0: it is there */
+	unsigned long long busy_ns;  /* when a call of it was last seen open; CLOCK_MONOTONIC */
+	unsigned int uses;	     /* rows that name it, and cgroups stored below it */
+	unsigned int tenant_rows;    /* of a tenant: rows it pays for */
+	unsigned int tenant_cgroups; /* of a tenant: names it pays for, without its own */
+	unsigned int in_pod;	     /* 1: its tenant is a pod */
+	char name[256];		     /* NAME_MAX and its NUL; empty at the root */
 };
 
 /*
@@ -84,6 +114,8 @@ struct losses {
 	unsigned long long entries;	/* returns whose entry was not seen */
 	unsigned long long returns;	/* entries whose return was not seen; counted as UNSEEN */
 	unsigned long long empty_slots; /* calls that met a stub without a program behind it */
+	unsigned long long tenant_rows; /* calls beyond a tenant's rows: in its overflow row */
+	unsigned long long tenant_cgroups; /* names beyond a tenant's: charged to the tenant */
 };
 
 /* Ring record: the first call of a row. */

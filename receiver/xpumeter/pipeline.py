@@ -160,8 +160,8 @@ class Pipeline:
 
     def _look(self, *, may_ask: bool = True) -> Reading:
         """Read the kernel, and learn who and what is new."""
-        reading = self._pins.read()
         self._read_ns = time.monotonic_ns()
+        reading = self._pins.read()
         # A call that hangs may be its caller's first, and has no row then.
         callers = {row.cgroup_id for row in reading.rows}
         callers |= {call.cgroup_id for call in reading.open}

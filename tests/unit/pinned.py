@@ -5,15 +5,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from xpumeter.model.kernel import (
-    CgroupId,
-    CgroupName,
-    DeviceTotal,
-    Incarnation,
-    KernelDevice,
-    OpenCall,
-    Row,
-)
+from xpumeter.model.kernel import CgroupName, DeviceTotal, KernelDevice, OpenCall, Row
 from xpumeter.source import layout
 
 
@@ -26,9 +18,26 @@ def pack_rows(rows: Iterable[Row]) -> bytes:
     return b"".join(
         _pack(
             (layout.ROW_KEY.codes, (row.cgroup_id, row.device, row.nr, row.error)),
-            (layout.ROW.codes, (row.calls, row.time_ns, row.first_boot_ns)),
+            (
+                layout.ROW.codes,
+                (row.calls, row.time_ns, row.first_boot_ns, row.calls if row.offered else 0, 0),
+            ),
         )
         for row in rows
+    )
+
+
+def pack_open_calls(calls: Iterable[OpenCall]) -> bytes:
+    """As the file `threads` has them."""
+    return b"".join(
+        _pack(
+            ("Q", (call.tid << 32 | call.tid,)),
+            (
+                layout.THREAD.codes,
+                (call.start_ns, call.cgroup_id, call.cgroup_id, call.device, call.nr, 1),
+            ),
+        )
+        for call in calls
     )
 
 
@@ -39,7 +48,10 @@ def pack_cgroups(names: Iterable[CgroupName]) -> bytes:
             ("Q", (name.cgroup_id,)),
             (
                 layout.CGROUP_NAME.codes,
-                (name.parent, name.dead, name.name.encode(errors="surrogateescape")),
+                (
+                    *(name.parent, name.cgroup_id, name.dead, 0, 0, 0, 0, 0),
+                    name.name.encode(errors="surrogateescape"),
+                ),
             ),
         )
         for name in names
@@ -76,22 +88,6 @@ def pack_totals(totals: Iterable[DeviceTotal]) -> bytes:
     )
 
 
-def pack_threads(calls: Iterable[OpenCall], *, idle: Iterable[int] = ()) -> bytes:
-    """As the file `threads` has them; `idle` are threads whose last call has returned."""
-    every = [(call, 1) for call in calls]
-    every += [(OpenCall(CgroupId(1), Incarnation(1), 0, 1, tid), 0) for tid in idle]
-    return b"".join(
-        _pack(
-            ("Q", (7 << 32 | call.tid,)),
-            (
-                layout.THREAD.codes,
-                (call.start_ns, call.cgroup_id, call.device, call.nr, is_open),
-            ),
-        )
-        for call, is_open in every
-    )
-
-
 def pin(
     folder: Path,
     *,
@@ -99,19 +95,23 @@ def pin(
     cgroups: Iterable[CgroupName] = (),
     devices: Iterable[KernelDevice] = (),
     totals: Iterable[DeviceTotal] = (),
-    calls: Iterable[OpenCall] = (),
+    open_calls: Iterable[OpenCall] = (),
     version: int = layout.LAYOUT,
     attach_id: bytes = b"a" * 16,
 ) -> Path:
     """Write the folder, or write it anew; its path."""
     folder.mkdir(exist_ok=True)
+    rows, cgroups = tuple(rows), tuple(cgroups)
     meta = layout.Meta(version, 0, 1, 0, attach_id, b"s" * 32)
     files = {
+        "threads": pack_open_calls(open_calls),
         "rows": pack_rows(rows),
+        "offer_rows": pack_rows(rows),
+        "retire_rows": pack_rows(row for row in rows if row.offered),
         "cgroups": pack_cgroups(cgroups),
+        "retire_cgroups": b"",
         "devices": pack_devices(devices),
         "totals": pack_totals(totals),
-        "threads": pack_threads(calls),
         "losses": struct.pack("=I", 0) + bytes(struct.calcsize("=" + layout.LOSSES.codes)),
         "meta": struct.pack("=I", 0) + meta.pack(),
     }

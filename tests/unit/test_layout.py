@@ -13,6 +13,7 @@ import pytest
 
 from lab.require import require
 from xpumeter import data_files
+from xpumeter.model import calls
 from xpumeter.source import hooks, layout
 
 pytestmark = pytest.mark.layout
@@ -57,13 +58,21 @@ def test_every_map_and_reader_is_in_the_object(types: list[dict[str, Any]]) -> N
     functions = {t["name"] for t in types if t["kind"] == "FUNC"}
 
     assert variables - {"LICENSE"} >= set(hooks.MAPS)
-    assert functions >= {f"read_{name}" for name in hooks.READERS}
+    assert functions >= {f"read_{name}" for name in hooks.READERS} | hooks.RETIRERS.keys()
+    assert set(hooks.RETIRERS.values()) <= set(hooks.MAPS)
     for plan in hooks.PLANS:
         assert functions >= plan.programs
 
 
 @pytest.mark.parametrize(
-    ("name", "here"), [("XPUMETER_LAYOUT", layout.LAYOUT), ("XPUMETER_ROWS", layout.ROW_LIMIT)]
+    ("name", "here"),
+    [
+        ("XPUMETER_LAYOUT", layout.LAYOUT),
+        ("XPUMETER_ROWS", layout.ROW_LIMIT),
+        ("XPUMETER_NR_FOREIGN", calls.NR_FOREIGN),
+        ("XPUMETER_NR_OVERFLOW", calls.NR_OVERFLOW),
+        ("XPUMETER_UNSEEN", calls.ERROR_UNSEEN),
+    ],
 )
 def test_constants_are_the_header_s(name: str, here: int) -> None:
     """A number that stands in both languages is one number."""

@@ -182,7 +182,7 @@ def test_a_first_call_that_never_returns_is_there_with_its_names(
     hung = OpenCall(CONTAINER, GPU, WAIT, start_ns=begun_ns, tid=7)
     later = OpenCall(CONTAINER, GPU, WAIT, start_ns=begun_ns + 10**9, tid=8)
     nobody = OpenCall(LOST, GPU, WAIT, start_ns=begun_ns, tid=9)
-    folder = pin(tmp_path / "x", cgroups=CGROUPS, devices=DEVICES, calls=[hung, later, nobody])
+    folder = pin(tmp_path / "x", cgroups=CGROUPS, devices=DEVICES, open_calls=[hung, later, nobody])
 
     shown = shown_by(collector, folder)
 

@@ -6,7 +6,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unit.pinned import pack_cgroups, pack_devices, pack_rows, pack_threads, pack_totals
+from unit.pinned import pack_cgroups, pack_devices, pack_open_calls, pack_rows, pack_totals
 from xpumeter.model.kernel import (
     CgroupId,
     CgroupName,
@@ -72,22 +72,24 @@ def test_devices_that_were_never_called_have_no_total() -> None:
     assert wire.decode_totals(pack_totals([called, idle])) == (called,)
 
 
-def test_only_threads_in_a_call_have_one_open() -> None:
+def test_only_a_thread_in_a_call_has_one_open() -> None:
     """A thread keeps its place from call to call; between two it is in none."""
     call = OpenCall(CgroupId(9), Incarnation(3), 0x48, start_ns=5, tid=4711)
+    data = pack_open_calls([call])
+    returned = data[:-2] + b"\0\0"
 
-    assert wire.decode_threads(pack_threads([call], idle=[4712, 4713])) == (call,)
+    assert wire.decode_open_calls(data + returned) == (call,)
 
 
 @given(st.binary(max_size=700))
 def test_no_bytes_are_an_error(data: bytes) -> None:
     """Half a record at the end is left out; a ring record of another length is none."""
-    wire.decode_rows(data)
+    wire.decode_rows(data, offering=True)
+    wire.decode_open_calls(data)
     wire.decode_cgroups(data)
     wire.decode_devices(data)
     wire.decode_totals(data)
     wire.decode_losses(data)
-    wire.decode_threads(data)
     layout.decode_meta(data)
     event_bytes = struct.calcsize("=" + layout.CALL_EVENT.codes)
     assert (wire.decode_event(data) is None) == (len(data) != event_bytes)

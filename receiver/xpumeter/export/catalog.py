@@ -85,8 +85,13 @@ LOSS = Attribute(
     "xpumeter.loss",
     "What could not be done: an `event` not sent (a name comes later); a `thread` without room (a "
     "call without its time); a `cgroup` or `device` without room for its name; an `entry` or "
-    "`return` that nobody saw; an `empty_slot` met by a call while programs were exchanged.",
-    ("event", "thread", "cgroup", "device", "entry", "return", "empty_slot"),
+    "`return` that nobody saw; an `empty_slot` met by a call while programs were exchanged; a "
+    "`tenant_row` (a call without its kind) or a `tenant_cgroup` (calls of a container that count "
+    "as the pod's) beyond what one tenant may have.",
+    (
+        *("event", "thread", "cgroup", "device", "entry", "return", "empty_slot"),
+        *("tenant_row", "tenant_cgroup"),
+    ),
 )
 HOOK = Attribute("xpumeter.hook", "Where the programs are attached.")
 CPU_MODE = Attribute("cpu.mode", "Where the time went.", ("user", "system"))

@@ -162,6 +162,8 @@ def _losses(stats: AgentStats) -> Iterable[Observation]:
         ("entry", losses.entries),
         ("return", losses.returns),
         ("empty_slot", losses.empty_slots),
+        ("tenant_row", losses.tenant_rows),
+        ("tenant_cgroup", losses.tenant_cgroups),
     ):
         yield Observation(count, {catalog.LOSS.name: loss})
 

@@ -9,6 +9,10 @@ NR_FOREIGN = 0x100
 """Call number of an ioctl that is not of DRM's type."""
 
 
+NR_OVERFLOW = 0x101
+"""Call number of all calls beyond a tenant's budget of rows: of any kind."""
+
+
 ERROR_UNSEEN = 0xFFFF
 """Error of a call whose return nobody saw."""
 

@@ -19,13 +19,15 @@ class Row:
     Running totals since attach, never differences: the kernel adds, we only read.
 
     Attributes:
-        cgroup_id: Caller's cgroup when it entered the driver.
+        cgroup_id: Caller's cgroup when it entered the driver; that of its tenant, its pod as a
+            whole, for what is beyond the tenant's budget.
         device: Device that the call went to.
-        nr: Call number: 0 to 255, or NR_FOREIGN.
+        nr: Call number: 0 to 255, NR_FOREIGN or NR_OVERFLOW.
         error: 0, the errno, one of RESTARTS, or ERROR_UNSEEN.
         calls: Returns with this result.
         time_ns: From entry to return, added up; CLOCK_MONOTONIC.
         first_boot_ns: When the first of them entered; CLOCK_BOOTTIME.
+        offered: Nobody adds to it any more, and `Pins.retire` will take it out of the kernel.
     """
 
     cgroup_id: CgroupId
@@ -35,6 +37,22 @@ class Row:
     calls: int
     time_ns: int
     first_boot_ns: int
+    offered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call that has entered the driver and has not returned: one thread is in one at most.
+
+    `start_ns` is CLOCK_MONOTONIC, `tid` the thread's number in the first pid namespace. `cgroup_id`
+    is whose row it will be in.
+    """
+
+    cgroup_id: CgroupId
+    device: Incarnation
+    nr: int
+    start_ns: int
+    tid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +80,8 @@ class Losses:
     entries: int = 0
     returns: int = 0
     empty_slots: int = 0
+    tenant_rows: int = 0
+    tenant_cgroups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +122,10 @@ class CallEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCall:
-    """A call in flight: a thread entered the driver and did not return yet.
-
-    `start_ns` is when it entered, CLOCK_MONOTONIC; `tid` its thread, as the host counts them.
-    """
-
-    cgroup_id: CgroupId
-    device: Incarnation
-    nr: int
-    start_ns: int
-    tid: int
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """One read of the kernel: rows between two reads of the totals, so that they can be checked.
 
-    `open` are the calls in flight.
+    `open` was read before all of it: a call may be there and in its row by now, or in neither.
     """
 
     totals_before: tuple[DeviceTotal, ...]

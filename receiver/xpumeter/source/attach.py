@@ -17,6 +17,8 @@ from xpumeter.source import folder, hooks, layout, libbpf, probe
 
 _LOG_LINES = 6
 _PUBLIC, _PRIVATE = 0o444, 0o600
+_AGENT = 0o400
+"""Reading these deletes: the owner, who is whoever attached, and `run` with the same uid."""
 
 
 class Attached(NamedTuple):
@@ -98,7 +100,8 @@ def _kept(pins: Path, sha256: bytes) -> Attached:
 
 
 def _attach(loaded: libbpf.Object, plan: hooks.Plan, sha256: bytes, pins: Path) -> None:
-    loaded.load(plan.programs | {f"read_{name}" for name in hooks.READERS})
+    readers = frozenset(f"read_{name}" for name in hooks.READERS)
+    loaded.load(plan.programs | readers | hooks.RETIRERS.keys())
     for slot, program in plan.slots.items():
         loaded.fill_slot(slot, program)
     meta = layout.Meta(
@@ -120,6 +123,9 @@ def _attach(loaded: libbpf.Object, plan: hooks.Plan, sha256: bytes, pins: Path) 
             loaded.pin_map(name, place / f"map_{name}")
         for pin in place.iterdir():
             pin.chmod(_PRIVATE)
+        for name, of_map in hooks.RETIRERS.items():
+            loaded.attach_reader(name, of_map).pin(place / name)
+            (place / name).chmod(_AGENT)
         for name in hooks.READERS:
             loaded.attach_reader(f"read_{name}", name).pin(place / name)
             (place / name).chmod(_PUBLIC)

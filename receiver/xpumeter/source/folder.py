@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xpumeter.errors import HostError, NotAttached, PinsUnusable
 from xpumeter.source import layout
-from xpumeter.source.hooks import READERS
+from xpumeter.source.hooks import READERS, RETIRERS
 
 META = "meta"
 """Whole folders have this file; the last pin that is made, the first that is read."""
@@ -78,7 +78,8 @@ def _ours(folder: Path) -> list[str]:
         return []
     names = [pin.name for pin in folder.iterdir()]
     for name in names:
-        if name not in READERS and not name.startswith(("link_", "prog_", "map_")):
+        ours = name in READERS or name in RETIRERS or name.startswith(("link_", "prog_", "map_"))
+        if not ours:
             raise HostError(
                 f"{folder / name} is not of xpumeter: nothing was removed",
                 hint="let receivers.xpumeter.pins be a folder of its own in a BPF file system",

@@ -49,6 +49,11 @@ PLANS: tuple[Plan, ...] = (
 READERS = ("rows", "cgroups", "devices", "totals", "threads", "losses", "meta")
 """Maps that are read through a pinned iterator of the same name; the program is read_NAME."""
 
+RETIRERS: Mapping[str, str] = MappingProxyType(
+    {"offer_rows": "rows", "retire_rows": "rows", "retire_cgroups": "cgroups"}
+)
+"""Pinned iterator and program -> the map. Who reads these changes it: for the agent alone."""
+
 MAPS = (*READERS, "last_device", "events", "entry_slot", "return_slot")
 """All maps; pinned as map_NAME."""
 

@@ -8,7 +8,7 @@ tuples, since dataclasses bring `inspect`, a third of a second of an emulated ma
 import struct
 from typing import NamedTuple
 
-LAYOUT = 1
+LAYOUT = 2
 """XPUMETER_LAYOUT: pins of another layout are not read."""
 
 ROW_LIMIT = 16384
@@ -28,12 +28,28 @@ class Struct(NamedTuple):
 
 
 ROW_KEY = Struct("row_key", (("cgroup_id", "Q"), ("device", "I"), ("nr", "H"), ("error", "H")))
-ROW = Struct("row", (("calls", "Q"), ("time_ns", "Q"), ("first_boot_ns", "Q")))
+ROW = Struct(
+    "row",
+    (
+        *(("calls", "Q"), ("time_ns", "Q"), ("first_boot_ns", "Q")),
+        *(("offered", "Q"), ("tenant", "Q")),
+    ),
+)
 THREAD = Struct(
     "thread",
-    (("start_ns", "Q"), ("cgroup_id", "Q"), ("device", "I"), ("nr", "H"), ("open", "H")),
+    (
+        *(("start_ns", "Q"), ("cgroup_id", "Q"), ("home", "Q")),
+        *(("device", "I"), ("nr", "H"), ("open", "H")),
+    ),
 )
-CGROUP_NAME = Struct("cgroup_name", (("parent", "Q"), ("dead", "Q"), ("name", "256s")))
+CGROUP_NAME = Struct(
+    "cgroup_name",
+    (
+        *(("parent", "Q"), ("tenant", "Q"), ("dead_ns", "Q"), ("busy_ns", "Q")),
+        *(("uses", "I"), ("tenant_rows", "I"), ("tenant_cgroups", "I"), ("in_pod", "I")),
+        ("name", "256s"),
+    ),
+)
 DEVICE_KEY = Struct("device_key", (("drm_device", "Q"), ("inode", "Q")))
 DEVICE = Struct("device", (("incarnation", "I"), ("node", "I"), ("driver", "32s"), ("name", "64s")))
 TOTAL = Struct("total", (("returns", "Q"), ("refused", "Q"), ("lapsed", "Q")))
@@ -41,7 +57,10 @@ LOSSES = Struct(
     "losses",
     tuple(
         (name, "Q")
-        for name in ("events", "threads", "cgroups", "devices", "entries", "returns", "empty_slots")
+        for name in (
+            *("events", "threads", "cgroups", "devices", "entries", "returns", "empty_slots"),
+            *("tenant_rows", "tenant_cgroups"),
+        )
     ),
 )
 CALL_EVENT = Struct(

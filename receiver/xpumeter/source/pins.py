@@ -3,14 +3,25 @@
 
 An iterator is no snapshot. So the totals are read before and after the rows; the programs add to a
 row first and to the total second, which makes the comparison exact (see `Reading`).
+
+What nobody will add to any more is offered with the rows, and deleted by reading other files, which
+only the user who attached may read. So there is time in between to keep what is in such rows.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 from xpumeter.errors import NotAttached
 from xpumeter.model.kernel import CgroupId, CgroupName, KernelDevice, Reading
 from xpumeter.source import hooks, wire
 from xpumeter.source.folder import read_meta
+
+
+class Retired(NamedTuple):
+    """How many rows and names of cgroups the kernel has let go."""
+
+    rows: int
+    cgroups: int
 
 
 class Pins:
@@ -41,8 +52,19 @@ class Pins:
                 hint="was it detached? attach again, and restart the agent",
             ) from error
 
+    def _own_file(self, name: str) -> bytes | None:
+        """None if it is another user's."""
+        try:
+            return self._file(name)
+        except NotAttached as error:
+            if isinstance(error.__cause__, PermissionError):
+                return None
+            raise
+
     def read(self) -> Reading:
-        """All rows, between two readings of the totals, and the calls in flight after that.
+        """All rows, between two readings of the totals; calls that are open, before these.
+
+        Rows are offered only to who may retire them.
 
         Raises:
             NotAttached: The pins are gone, or are those of another attach by now.
@@ -52,16 +74,31 @@ class Pins:
                 f"{self._folder} was attached anew: these are other counts",
                 hint="restart the agent",
             )
+        is_open = wire.decode_open_calls(self._file("threads"))
         before = wire.decode_totals(self._file("totals"))
-        rows = wire.decode_rows(self._file("rows"))
+        offered = self._own_file("offer_rows")
+        if offered is None:
+            rows = wire.decode_rows(self._file("rows"))
+        else:
+            rows = wire.decode_rows(offered, offering=True)
         after = wire.decode_totals(self._file("totals"))
-        return Reading(
-            before,
-            rows,
-            after,
-            wire.decode_losses(self._file("losses")),
-            wire.decode_threads(self._file("threads")),
-        )
+        losses = wire.decode_losses(self._file("losses"))
+        return Reading(before, rows, after, losses, is_open)
+
+    def retire(self) -> Retired | None:
+        """Delete the rows that the last reading offered, then names that nothing needs any more.
+
+        A row that was added to since is kept, and offered anew. None if this user may not: then all
+        of them stay.
+
+        Raises:
+            NotAttached: The pins are gone.
+        """
+        rows = self._own_file("retire_rows")
+        cgroups = self._own_file("retire_cgroups")
+        if rows is None or cgroups is None:
+            return None
+        return Retired(wire.count_rows(rows), wire.count_cgroups(cgroups))
 
     def cgroups(self) -> dict[CgroupId, CgroupName]:
         """Every cgroup that called, with those above it."""

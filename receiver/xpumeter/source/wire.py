@@ -39,25 +39,52 @@ def _text(raw: int | bytes) -> str:
     return raw.partition(b"\0")[0].decode(errors="backslashreplace")
 
 
-def decode_rows(data: bytes) -> tuple[Row, ...]:
-    """Rows, each once: an iterator over a map that grows may show an element twice."""
+def decode_rows(data: bytes, *, offering: bool = False) -> tuple[Row, ...]:
+    """Rows, each once: an iterator over a map that grows may show an element twice.
+
+    Only what was read through the reader that offers rows is offered.
+    """
     rows = {
-        record[:4]: Row(
-            CgroupId(record[0]), Incarnation(record[1]), record[2], record[3], *record[4:]
+        (cgroup_id, device, nr, error): Row(
+            *(CgroupId(cgroup_id), Incarnation(device), nr, error, calls, time_ns, first_boot_ns),
+            offered=offering and offered == calls > 0,
         )
-        for record in _records(_ROWS, data)
+        for (
+            *(cgroup_id, device, nr, error, calls, time_ns, first_boot_ns),
+            offered,
+            _tenant,
+        ) in _records(_ROWS, data)
     }
     return tuple(rows.values())
+
+
+def count_rows(data: bytes) -> int:
+    """How many rows these are."""
+    return len(data) // _ROWS.size
+
+
+def decode_open_calls(data: bytes) -> tuple[OpenCall, ...]:
+    """Calls that threads are in."""
+    return tuple(
+        OpenCall(CgroupId(cgroup_id), Incarnation(device), nr, start_ns, thread & 0xFFFFFFFF)
+        for thread, start_ns, cgroup_id, _home, device, nr, is_open in _records(_THREADS, data)
+        if is_open
+    )
 
 
 def decode_cgroups(data: bytes) -> dict[CgroupId, CgroupName]:
     """Names by cgroup id."""
     return {
         CgroupId(cgroup_id): CgroupName(
-            CgroupId(cgroup_id), CgroupId(parent), _text(name), bool(dead)
+            CgroupId(cgroup_id), CgroupId(parent), _text(name), bool(dead_ns)
         )
-        for cgroup_id, parent, dead, name in _records(_CGROUPS, data)
+        for cgroup_id, parent, _tenant, dead_ns, *_counts, name in _records(_CGROUPS, data)
     }
+
+
+def count_cgroups(data: bytes) -> int:
+    """How many names these are."""
+    return len(data) // _CGROUPS.size
 
 
 def decode_devices(data: bytes) -> tuple[KernelDevice, ...]:
@@ -89,15 +116,6 @@ def decode_losses(data: bytes) -> Losses:
     for record in _records(_LOSSES, data):
         return Losses(*record[1:])
     return Losses()
-
-
-def decode_threads(data: bytes) -> tuple[OpenCall, ...]:
-    """Calls in flight; a thread that is in none has no place here."""
-    return tuple(
-        OpenCall(CgroupId(cgroup_id), Incarnation(device), nr, start_ns, thread & 0xFFFFFFFF)
-        for thread, start_ns, cgroup_id, device, nr, is_open in _records(_THREADS, data)
-        if is_open
-    )
 
 
 def decode_event(data: bytes) -> CallEvent | None:
