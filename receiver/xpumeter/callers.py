@@ -67,6 +67,7 @@ class Callers:
         self._kept: dict[str, ContainerRecord] = memory.load() if memory else {}
         self._records: Mapping[str, ContainerRecord] = self._kept
         self._missed: set[CgroupId] = set()
+        self._answered: set[CgroupId] = set()
         self._pause_s = _PAUSE_S
         self._trouble = ""
         self.owners: dict[CgroupId, Owner] = {}
@@ -97,6 +98,17 @@ class Callers:
         if self._runtime is None or not self.unresolved:
             self.ask_at_s = None
 
+    @property
+    def unanswered(self) -> frozenset[Owner]:
+        """Owners without all names of whom the runtime has not answered yet."""
+        if self._runtime is None:
+            return frozenset()
+        return frozenset(
+            owner
+            for cgroup_id, owner in self.owners.items()
+            if cgroup_id not in self._answered and is_unresolved(owner)
+        )
+
     def _is_time(self) -> bool:
         return self.ask_at_s is None or self._clock() >= self.ask_at_s
 
@@ -107,6 +119,7 @@ class Callers:
             self._report(str(error))
             return
         self._report("")
+        self._answered |= self._identities.keys()
         self._records = {**self._kept, **found}
         # Gone before it was asked for: the runtime will never know it again.
         self._missed |= self.dead

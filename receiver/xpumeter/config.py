@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from xpumeter.errors import ConfigError
+from xpumeter.filtering import Filter
 from xpumeter.forms import AUTO, ENDPOINT, FOLDER, FOLDERS, HEADERS, HOOKS, SOCKET, choice, duration
 from xpumeter.hook import PINS, Hook
 from xpumeter.settings import read_section, schema_of, setting, show_section
@@ -82,11 +83,6 @@ class Receivers:
     """Where the counts come from."""
 
     xpumeter: Counting = Counting()
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """What to leave out. It has no keys yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,22 @@ def choice(names: type[E]) -> Form[E]:
     )
 
 
+def _parse_boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is not true or false")
+    return text.lower() == "true"
+
+
+_REFERENCE = {"type": "string", "pattern": r"\$\{env:"}
+BOOLEAN: Form[bool] = Form(
+    about="`true` or `false`",
+    read=lambda node: node.boolean(),
+    show=bool,
+    schema={"anyOf": [{"type": "boolean"}, _REFERENCE]},
+    parse=_parse_boolean,
+)
+
+
 def _read_hooks(node: "Node") -> tuple[Hook, ...]:
     if node.is_a != "a list":
         name = node.choice([AUTO, *Hook])

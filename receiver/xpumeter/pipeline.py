@@ -20,6 +20,7 @@ from xpumeter.config import Config, MetricsLevel
 from xpumeter.enrich.attribute import attribute, missing
 from xpumeter.enrich.devices import know
 from xpumeter.enrich.in_flight import add_in_flight, in_flight
+from xpumeter.enrich.leave_out import leave_out, leave_out_in_flight
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.errors import HostError
 from xpumeter.export.messages import Messages
@@ -85,6 +86,7 @@ class Pipeline:
         self._runtime = _runtime(config.receiver.runtime_endpoint)
         self._memory = Memory(config.receiver.state, pins.meta.attach_id)
         self._callers = Callers(self._runtime, self._memory)
+        self._selection = config.processors.filter.selection
         self._ledger = Ledger()
         self._since_unix_ns = (
             time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + pins.meta.attached_boot_ns
@@ -194,14 +196,21 @@ class Pipeline:
             attached_boot_ns=self._pins.meta.attached_boot_ns,
             nobody=self._nobody,
         )
+        waiting = self._callers.unanswered if self._selection.by_name else frozenset()
+        attribution = leave_out(attribution, self._selection, waiting)
         unix_ns = time.time_ns()
         snapshot = self._ledger.update(
             attribution,
             unix_ns=unix_ns,
             boot_to_unix_ns=unix_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         )
-        found = in_flight(reading.open, self._devices, owners, now_ns=self._read_ns)
-        snapshot = add_in_flight(snapshot, found, since_unix_ns=self._since_unix_ns)
+        flying = leave_out_in_flight(
+            in_flight(reading.open, self._devices, owners, now_ns=self._read_ns),
+            attribution.devices,
+            self._selection,
+            waiting,
+        )
+        snapshot = add_in_flight(snapshot, flying, since_unix_ns=self._since_unix_ns)
         self._sender.send(self._messages.update(snapshot, delivered=self._sender.delivered))
         self._account(reading)
 

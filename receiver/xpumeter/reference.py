@@ -33,6 +33,17 @@ nothing starts (exit code 78).
 `${env:NAME:-default}` has a default where it is unset or empty; `$$` is a dollar. What the file
 says comes before the variables that the table names: those stand in for a key that is left out. An
 empty `exporters` is an error: the counts would go nowhere.
+
+What `processors.filter` leaves out is not lost: its calls are in `xpumeter.call.unattributed`, as
+`filtered` or `host_off` ([decision 17](decisions/0017-filter.md)). A part of `filter` shows what
+matches a pattern of its `include` and none of its `exclude`; what is shown passes all parts that
+apply to it: `namespaces` and `pods` to pods, `host` to all else, `devices` and `kinds` to both.
+
+    processors:
+      filter:
+        namespaces: {exclude: ["kube-*"]}
+        devices: {exclude: ["ast"]}
+        host: {enabled: false}
 """
 
 _DRIVERS = """\

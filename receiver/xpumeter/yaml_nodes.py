@@ -39,6 +39,10 @@ _REFERENCE = re.compile(
     r"\$\$|\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(:-(?P<default>[^}]*))?\}|\$\{[^}]*\}?"
 )
 
+# In the place of a quote: what the environment brought is a string where one is expected, and
+# may be a boolean where that is.
+_FROM_ENVIRONMENT = "$"
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -81,6 +85,8 @@ class Node:
         hint = ""
         if what == "a string" and self.is_a in ("a boolean", "a whole number", "a number"):
             hint = "put it in quotes"
+        elif what == "a boolean":
+            hint = "write true or false"
         return self.wrong(f"expected {what}, not {self.is_a}", hint=hint)
 
     def text(self) -> str:
@@ -100,6 +106,19 @@ class Node:
         if not low <= value <= high:
             raise self.wrong(f"{text[:20]} is not in {low:#x}..{high:#x}")
         return value
+
+    def boolean(self) -> bool:
+        """True or false; the environment may have brought it."""
+        if self.is_a != "a boolean" and not self._is_plain("a boolean"):
+            raise self.expected("a boolean")
+        return bool(self.raw.value.lower() == "true")
+
+    def _is_plain(self, what: str) -> bool:
+        """Whether the environment has brought a text that would be `what` without quotes."""
+        brought = isinstance(self.raw, yaml.ScalarNode) and self.raw.style == _FROM_ENVIRONMENT
+        return brought and any(
+            pattern.fullmatch(self.raw.value) for name, pattern in _PLAIN if name == what
+        )
 
     def choice(self, names: Collection[str]) -> str:
         """One of `names`."""
@@ -193,7 +212,8 @@ def expand(top: Node, environ: Mapping[str, str]) -> None:
     """Put the environment into all values below `top`, in place, as the Collector does.
 
     `${env:NAME}` is the variable, `${env:NAME:-default}` the default where it is unset or empty,
-    `$$` a dollar. A value with a variable in it is a string, whatever the variable holds.
+    `$$` a dollar. A value with a variable in it is a string, whatever the variable holds, unless a
+    boolean is expected there.
     """
     seen: set[int] = set()
     raws = [top.raw]
@@ -209,7 +229,7 @@ def expand(top: Node, environ: Mapping[str, str]) -> None:
         elif isinstance(raw, yaml.ScalarNode) and "$" in raw.value:
             replace = partial(_referred, Node(raw, top.file, "", top.error), environ)
             raw.value = _REFERENCE.sub(replace, raw.value)
-            raw.style = '"'
+            raw.style = _FROM_ENVIRONMENT
 
 
 def _referred(node: Node, environ: Mapping[str, str], found: re.Match[str]) -> str:

@@ -17,8 +17,9 @@ from fake_collector import FakeCollector, serving
 from otlp_samples import points_of
 from unit.pinned import pin
 from xpumeter import pipeline as pipeline_module
-from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Receivers
-from xpumeter.errors import HostError
+from xpumeter.config import Config, Counting, Exporters, OtlpGrpc, Processors, Receivers
+from xpumeter.errors import HostError, RuntimeUnavailable
+from xpumeter.filtering import Filter, Host, Kinds, Namespaces
 from xpumeter.model.devices import Device, DeviceId
 from xpumeter.model.kernel import (
     CgroupId,
@@ -29,6 +30,7 @@ from xpumeter.model.kernel import (
     OpenCall,
     Row,
 )
+from xpumeter.model.owners import ContainerRecord
 from xpumeter.pipeline import Pipeline
 from xpumeter.source import sysfs
 from xpumeter.source.pins import Pins
@@ -43,6 +45,7 @@ CGROUPS = (
     CgroupName(CONTAINER, POD, ID, False),
 )
 DEVICES = (KernelDevice(GPU, 226, 1, "virtio_gpu", "0000:00:10.0"),)
+ALL = Filter()
 SUBMIT, WAIT = 0x42, 0x48
 
 
@@ -118,10 +121,15 @@ def configured(pins: Path, endpoint: str) -> Config:
 
 
 def shown_by(
-    collector: FakeCollector, pins: Path, *, after_s: float = 0, cgroup_v2: bool = True
+    collector: FakeCollector,
+    pins: Path,
+    *,
+    after_s: float = 0,
+    cgroup_v2: bool = True,
+    left_out: Filter = ALL,
 ) -> Shown:
     """What the Collector has when a pipeline was stopped after a while."""
-    config = configured(pins, collector.endpoint)
+    config = replace(configured(pins, collector.endpoint), processors=Processors(left_out))
     with Pipeline(config, Pins(pins), cgroup_v2=cgroup_v2) as pipeline:
         pipeline.run(Soon(after_s))
     return Shown(collector)
@@ -192,6 +200,78 @@ def test_a_first_call_that_never_returns_is_there_with_its_names(
     assert 90 <= calls["xpumeter.call.oldest", "wait"] < 120
     assert {each["k8s.pod.uid"] for each in shown.of(ID)} == {UID}
     assert {each["xpumeter.driver"] for each in shown.of(ID)} == {"virtio_gpu"}
+
+
+def test_what_the_filter_leaves_out_stays_in_the_sum(
+    tmp_path: Path, collector: FakeCollector
+) -> None:
+    """A kind, and whatever runs outside pods; of calls in flight too."""
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    rows = [
+        Row(CONTAINER, GPU, SUBMIT, 0, calls=7, time_ns=9, first_boot_ns=boot_ns),
+        Row(CONTAINER, GPU, WAIT, 0, calls=5, time_ns=9, first_boot_ns=boot_ns),
+        Row(ROOT, GPU, SUBMIT, 0, calls=3, time_ns=9, first_boot_ns=boot_ns),
+    ]
+    open_calls = [OpenCall(each, GPU, WAIT, start_ns=1, tid=each) for each in (CONTAINER, ROOT)]
+    folder = pin(tmp_path / "x", rows=rows, cgroups=CGROUPS, devices=DEVICES, open_calls=open_calls)
+    left_out = Filter(kinds=Kinds(exclude=("wait",)), host=Host(enabled=False))
+
+    shown = shown_by(collector, folder, left_out=left_out)
+
+    calls = {key[1:]: value for key, value in shown.points.items() if key[0] == ID}
+    assert calls.keys() == {
+        ("xpumeter.calls", "submit"),
+        ("xpumeter.call.time", "submit"),
+        ("xpumeter.call.active", "submit"),
+    }
+    assert calls["xpumeter.calls", "submit"] == 7
+    of_device = "0000:00:10.0", "xpumeter.call.unattributed"
+    assert shown.points[*of_device, "filtered"] == 5
+    assert shown.points[*of_device, "host_off"] == 3
+    assert not [each for each in shown.resources if "process.linux.cgroup" in each]
+
+
+class FakeRuntime:
+    """Answers with one container from the second question on."""
+
+    calls = errors = bad_records = 0
+
+    def records(self, *_: object) -> dict[str, ContainerRecord]:
+        """As Runtime."""
+        self.calls += 1
+        if self.calls == 1:
+            raise RuntimeUnavailable("no answer")
+        return {ID: ContainerRecord(ID, False, "main", "proxy", "kube-system", UID)}
+
+    def close(self) -> None:
+        """As Runtime."""
+
+
+@pytest.mark.parametrize(("excluded", "shows"), [("kube-*", False), ("web", True)])
+def test_a_pod_is_not_shown_before_its_namespace_is_known(
+    tmp_path: Path,
+    collector: FakeCollector,
+    monkeypatch: pytest.MonkeyPatch,
+    excluded: str,
+    shows: bool,
+) -> None:
+    """The first export has no answer of the runtime yet; then the name decides."""
+    runtime = FakeRuntime()
+    monkeypatch.setattr(pipeline_module, "_runtime", lambda _endpoint: runtime)
+    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
+    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+    left_out = Filter(namespaces=Namespaces(exclude=(excluded,)))
+
+    shown = shown_by(collector, folder, after_s=2.5, left_out=left_out)
+
+    assert runtime.calls >= 2
+    assert {each.get("k8s.namespace.name") for each in shown.of(ID)} == (
+        {"kube-system"} if shows else set()
+    )
+    # What has ended reads as 0.
+    assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "filtered"] == (
+        0 if shows else 4
+    )
 
 
 def test_a_kernel_that_lost_a_call_is_reported(
