@@ -15,6 +15,7 @@
 #include <bpf/bpf_core_read.h>
 #include "kernel.bpf.h"
 #include "compat.bpf.h"
+#include "hierarchy.bpf.h"
 #include "xpumeter.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -74,14 +75,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct losses);
 } losses SEC(".maps");
-
-/* What these pins are; one element, written by attach before the first call can come. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct meta);
-} meta SEC(".maps");
 
 /* The last incarnation number given; one element. */
 struct {
@@ -145,8 +138,7 @@ static __always_inline __u16 error_of(long result)
 static __noinline int name_cgroup(void)
 {
 	static const struct cgroup_name unnamed;
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct kernfs_node *kn = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn);
+	struct kernfs_node *kn = BPF_CORE_READ(callers_cgroup(), kn);
 
 	for (int depth = 0; kn && depth < XPUMETER_DEPTH; depth++) {
 		struct kernfs_node *parent = parent_of(kn);
@@ -310,7 +302,7 @@ static __always_inline void count_unseen(struct thread *thread)
 static __always_inline int note_entry(struct file *file, unsigned int cmd)
 {
 	static const struct thread idle;
-	__u64 id = bpf_get_current_pid_tgid(), cgroup_id = bpf_get_current_cgroup_id();
+	__u64 id = bpf_get_current_pid_tgid(), cgroup_id = callers_cgroup_id();
 	struct thread *thread = bpf_map_lookup_elem(&threads, &id);
 
 	if (!thread) {
@@ -352,7 +344,7 @@ static __always_inline int count_return(struct file *file, unsigned int cmd, lon
 		thread->open = 0;
 	} else {
 		LOST(entries);
-		key.cgroup_id = bpf_get_current_cgroup_id();
+		key.cgroup_id = callers_cgroup_id();
 		key.device = device_of(file);
 		name_cgroup_once(key.cgroup_id);
 	}
@@ -398,7 +390,7 @@ int on_cgroup_rmdir(struct bpf_raw_tracepoint_args *ctx)
 	__u64 id = BPF_CORE_READ(cgroup, kn, id);
 	struct cgroup_name *name = bpf_map_lookup_elem(&cgroups, &id);
 
-	if (name)
+	if (name && is_chosen(cgroup))
 		name->dead_ns = bpf_ktime_get_ns();
 	return 0;
 }
