@@ -15,7 +15,7 @@ from pathlib import Path
 from xpumeter import config, data_files, drivers
 from xpumeter.config import Config
 from xpumeter.errors import DriverNotLoaded, MissingCapability, NotAttached, PinsUnusable
-from xpumeter.source import attach, privileges, probe
+from xpumeter.source import attach, privileges
 from xpumeter.source.pins import Pins
 
 _log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ def main(config_file: Path | None, *, log_level: str | None) -> int:
 
     from xpumeter.pipeline import Pipeline  # brings gRPC, and threads: after the capabilities
 
-    with Pipeline(settings, pins, cgroup_v2=probe.has_cgroup_v2()) as pipeline:
+    with Pipeline(settings, pins) as pipeline:
         pipeline.run(stop)
     return 0
 

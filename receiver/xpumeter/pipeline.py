@@ -9,6 +9,7 @@ import logging
 import math
 import select
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -29,10 +30,12 @@ from xpumeter.export.telemetry import Telemetry
 from xpumeter.forms import AUTO, NONE
 from xpumeter.model.calls import Reason
 from xpumeter.model.devices import KnownDevice
-from xpumeter.model.kernel import Incarnation, Reading
+from xpumeter.model.kernel import CgroupId, Incarnation, Reading
+from xpumeter.model.owners import Owner
 from xpumeter.model.stats import AgentStats
 from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
+from xpumeter.source.layout import Hierarchy
 from xpumeter.source.memory import Memory
 from xpumeter.source.pins import Pins
 from xpumeter.source.ring import Ring, why_refused
@@ -72,14 +75,17 @@ class Stop(Protocol):
 class Pipeline:
     """Reads, names, exports. Use as a context manager: the last values go out at the end.
 
-    Without `cgroup_v2` nobody is named: on such a host the kernel's ids say nothing of pods.
+    Where containers are on no hierarchy of cgroups that is known here, nobody is named: the
+    kernel's ids say nothing of pods then.
     """
 
-    def __init__(self, config: Config, pins: Pins, *, cgroup_v2: bool) -> None:
+    def __init__(self, config: Config, pins: Pins) -> None:
         self._interval_s = config.receiver.collection_interval_s
         self._pins = pins
-        self._nobody = Reason.UNKNOWN_CGROUP if cgroup_v2 else Reason.CGROUP_V1
-        if not cgroup_v2:
+        self._hierarchy = pins.meta.hierarchy
+        v2 = self._hierarchy == Hierarchy.V2
+        self._nobody = Reason.UNKNOWN_CGROUP if v2 else Reason.CGROUP_V1
+        if self._hierarchy == Hierarchy.V1:
             _log.warning("event=cgroup_v1 consequence='calls have no owner on this host'")
         self._ring = _open_ring(config)
         self._tables = drivers.load(config.receiver.driver_tables)
@@ -187,7 +193,7 @@ class Pipeline:
 
     def _export(self, *, may_ask: bool = True) -> None:
         reading = self._look(may_ask=may_ask)
-        owners = self._callers.owners if self._nobody is Reason.UNKNOWN_CGROUP else {}
+        owners = self._owners()
         attribution = attribute(
             reading,
             self._devices,
@@ -213,6 +219,18 @@ class Pipeline:
         snapshot = add_in_flight(snapshot, flying, since_unix_ns=self._since_unix_ns)
         self._sender.send(self._messages.update(snapshot, delivered=self._sender.delivered))
         self._account(reading)
+
+    def _owners(self) -> Mapping[CgroupId, Owner]:
+        """Whose calls those of a cgroup are, where its hierarchy can tell.
+
+        In the root of a v1 hierarchy is who was put into none of its cgroups: it may be anybody.
+        """
+        if self._hierarchy == Hierarchy.V2:
+            return self._callers.owners
+        if self._hierarchy == Hierarchy.V1:
+            return {}
+        owners = self._callers.owners
+        return {cgroup: owner for cgroup, owner in owners.items() if owner.cgroup != "/"}
 
     def _account(self, reading: Reading) -> None:
         lost = missing(reading)

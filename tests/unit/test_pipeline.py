@@ -33,6 +33,7 @@ from xpumeter.model.kernel import (
 from xpumeter.model.owners import ContainerRecord
 from xpumeter.pipeline import Pipeline
 from xpumeter.source import sysfs
+from xpumeter.source.layout import Hierarchy
 from xpumeter.source.pins import Pins
 
 ID = "05b9a3305caeae2f1fa49fbc09456cd8bf5749209bf5a1a315078377f57665be"
@@ -125,12 +126,11 @@ def shown_by(
     pins: Path,
     *,
     after_s: float = 0,
-    cgroup_v2: bool = True,
     left_out: Filter = ALL,
 ) -> Shown:
     """What the Collector has when a pipeline was stopped after a while."""
     config = replace(configured(pins, collector.endpoint), processors=Processors(left_out))
-    with Pipeline(config, Pins(pins), cgroup_v2=cgroup_v2) as pipeline:
+    with Pipeline(config, Pins(pins)) as pipeline:
         pipeline.run(Soon(after_s))
     return Shown(collector)
 
@@ -288,15 +288,35 @@ def test_a_kernel_that_lost_a_call_is_reported(
     assert shown.points["xpumeter", "xpumeter.call.missing"] == 1
 
 
-def test_without_cgroup_v2_nobody_is_named(tmp_path: Path, collector: FakeCollector) -> None:
-    """There the kernel's ids say nothing of pods: never a wrong name, but the reason."""
-    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
-    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+@pytest.mark.parametrize("hierarchy", Hierarchy)
+def test_who_is_named_depends_on_the_hierarchy(
+    tmp_path: Path, collector: FakeCollector, hierarchy: Hierarchy
+) -> None:
+    """Never a wrong name: in the root of a v1 hierarchy is who was put nowhere, maybe a pod."""
+    rows = [
+        Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1),
+        Row(ROOT, GPU, SUBMIT, 0, calls=3, time_ns=0, first_boot_ns=1),
+    ]
+    open_calls = [OpenCall(ROOT, GPU, SUBMIT, start_ns=1, tid=1)]
+    folder = pin(
+        tmp_path / "x",
+        rows=rows,
+        cgroups=CGROUPS,
+        devices=DEVICES,
+        open_calls=open_calls,
+        hierarchy=hierarchy,
+    )
 
-    shown = shown_by(collector, folder, cgroup_v2=False)
+    shown = shown_by(collector, folder)
 
-    assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "cgroup_v1"] == 4
-    assert shown.of(ID) == []
+    reason = "0000:00:10.0", "xpumeter.call.unattributed", "cgroup_v1"
+    unnamed = {Hierarchy.V2: None, Hierarchy.V1: 7}.get(hierarchy, 3)
+    assert shown.points.get(reason) == unnamed
+    assert shown.points.get((ID, "xpumeter.calls", "submit")) == (
+        None if hierarchy is Hierarchy.V1 else 4
+    )
+    roots = [each for each in shown.resources if each.get("process.linux.cgroup") == "/"]
+    assert bool(roots) is (hierarchy is Hierarchy.V2)
 
 
 def test_a_device_that_was_unplugged_keeps_its_names(
@@ -311,7 +331,7 @@ def test_a_device_that_was_unplugged_keeps_its_names(
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
     monkeypatch.setattr(sysfs, "read_devices", lambda **_: (card,))
 
-    with Pipeline(configured(folder, collector.endpoint), Pins(folder), cgroup_v2=True) as pipeline:
+    with Pipeline(configured(folder, collector.endpoint), Pins(folder)) as pipeline:
         pipeline.run(Soon(0))
         monkeypatch.setattr(sysfs, "read_devices", lambda **_: ())
         rows = [row, replace(row, device=newer.incarnation)]
