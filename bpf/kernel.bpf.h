@@ -51,7 +51,6 @@ struct drm_file {
 
 struct kernfs_node {
 	const char *name;
-	struct kernfs_node *parent;
 	unsigned long long id;
 } KERNEL;
 
@@ -60,6 +59,7 @@ struct cgroup_root;
 struct cgroup {
 	struct kernfs_node *kn;
 	struct cgroup_root *root; /* of its hierarchy */
+	int level;		  /* how many are above it */
 } KERNEL;
 
 struct cgroup_subsys_state___v1 {
@@ -82,6 +82,7 @@ struct bpf_map;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	unsigned long long seq_num; /* elements that were shown before */
 } KERNEL;
 
 struct bpf_iter__bpf_map_elem {
@@ -93,6 +94,7 @@ struct bpf_iter__bpf_map_elem {
 
 #pragma clang diagnostic pop
 
+#define NAME_MAX    255	 /* linux/limits.h */
 #define ENOTTY	    25	 /* asm-generic/errno-base.h */
 #define MAX_ERRNO   4095 /* include/linux/err.h */
 #define ENOIOCTLCMD 515	 /* include/linux/errno.h */

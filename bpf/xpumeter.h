@@ -19,18 +19,18 @@
 #define XPUMETER_DEPTH	 32  /* cgroups named from a caller's up to the root */
 
 /*
- * What one tenant may hold: an eighth, so that seven others find room whatever it does.  Of its
- * rows the last 256 are for calls beyond the budget: 16 devices x 16 results.
+ * What one tenant may hold: an eighth, so that no single one takes the others' room.  Of its rows
+ * the last 256 are for calls beyond the budget: 16 devices x 16 results.
  */
 #define XPUMETER_TENANT_CGROUPS	 (XPUMETER_CGROUPS / 8)
 #define XPUMETER_TENANT_ROWS	 (XPUMETER_ROWS / 8)
 #define XPUMETER_TENANT_OVERFLOW 256
 
 /*
- * From a cgroup's death until its rows and its name may go.  A program that began in time may
- * stand between finding an element and adding to it only while it is preempted: milliseconds,
- * and with a CPU taken away altogether less than RCU's stall warning, as all of it is one RCU
- * reader.  Whoever is in a call is seen apart from that: `open` covers the whole of it.
+ * From a cgroup's death until its rows and its name may go.  A program that found one of these
+ * while the cgroup was alive adds to it some hundred instructions later, and cannot sleep in
+ * between: only preemption, or a virtual processor that is not run, makes that longer.  Seconds
+ * are far beyond either.  A call that lasts is no matter of this time: it is seen to be open.
  */
 #define XPUMETER_GRACE_NS 5000000000ull
 

@@ -46,3 +46,12 @@ def vm(
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture
+def counting(vm: Vm) -> Iterator[Vm]:
+    """A VM that counts."""
+    done = vm.run("xpumeter attach")
+    assert done.rc == 0, done.output
+    yield vm
+    vm.run("xpumeter detach")
