@@ -9,6 +9,7 @@
 #define CGROUPS_BPF_H
 
 #include "compat.bpf.h"
+#include "hierarchy.bpf.h"
 #include "losses.bpf.h"
 
 /*
@@ -138,8 +139,7 @@ __noinline __u64 store_cgroup(__u64 cgroup, __u64 id, __u64 parent_id, int level
  */
 __noinline __u64 name_cgroup(void)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct cgroup *caller = BPF_CORE_READ(task, cgroups, dfl_cgrp);
+	struct cgroup *caller = callers_cgroup();
 	__u64 caller_id = BPF_CORE_READ(caller, kn, id), id = 0, parent_id = 0, payer;
 	int deepest = BPF_CORE_READ(caller, level);
 	struct cgroup_name *stored = NULL;
@@ -183,7 +183,7 @@ int on_cgroup_rmdir(struct bpf_raw_tracepoint_args *ctx)
 	__u64 id = BPF_CORE_READ(cgroup, kn, id);
 	struct cgroup_name *name = bpf_map_lookup_elem(&cgroups, &id);
 
-	if (name)
+	if (name && is_chosen(cgroup))
 		name->dead_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -54,14 +54,24 @@ struct kernfs_node {
 	unsigned long long id;
 } KERNEL;
 
+struct cgroup_root;
+
 struct cgroup {
 	struct kernfs_node *kn;
-	int level; /* how many are above it */
+	struct cgroup_root *root; /* of its hierarchy */
+	int level;		  /* how many are above it */
+} KERNEL;
+
+struct cgroup_subsys_state___v1 {
+	struct cgroup *cgroup;
 } KERNEL;
 
 struct css_set {
-	struct cgroup *dfl_cgrp;
+	struct cgroup_subsys_state___v1 *subsys[1]; /* by cgroup_subsys_id */
+	struct cgroup *dfl_cgrp;		    /* of the v2 hierarchy */
 } KERNEL;
+
+enum cgroup_subsys_id { memory_cgrp_id, pids_cgrp_id }; /* CO-RE finds the kernel's numbers */
 
 struct task_struct {
 	struct css_set *cgroups;

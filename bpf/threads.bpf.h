@@ -48,7 +48,7 @@ static __always_inline void count_unseen(struct thread *thread)
 static __always_inline int note_entry(struct file *file, unsigned int cmd)
 {
 	static const struct thread idle;
-	__u64 id = bpf_get_current_pid_tgid(), cgroup_id = bpf_get_current_cgroup_id();
+	__u64 id = bpf_get_current_pid_tgid(), cgroup_id = callers_cgroup_id();
 	struct thread *thread = bpf_map_lookup_elem(&threads, &id);
 
 	if (!thread) {
@@ -91,7 +91,7 @@ static __always_inline int count_return(struct file *file, unsigned int cmd, lon
 		key.device = thread->device;
 		time_ns = bpf_ktime_get_ns() - thread->start_ns;
 	} else {
-		__u64 cgroup_id = bpf_get_current_cgroup_id(), payer = payer_of(cgroup_id);
+		__u64 cgroup_id = callers_cgroup_id(), payer = payer_of(cgroup_id);
 
 		LOST(entries);
 		key.cgroup_id = payer ?: cgroup_id;

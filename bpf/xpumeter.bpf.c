@@ -21,14 +21,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* What these pins are; one element, written by attach before the first call can come. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct meta);
-} meta SEC(".maps");
-
 /* The program behind each stub.  Two arrays: entry and return have different attach types. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);

@@ -38,9 +38,15 @@
 #define XPUMETER_NR_OVERFLOW 0x101  /* beyond the tenant's budget of rows: the number is lost */
 #define XPUMETER_UNSEEN	     0xffff /* result of a call whose return nobody saw */
 
+/* Hierarchies of cgroups; V1: one that names nobody. */
+#define XPUMETER_CGROUP_V2     0
+#define XPUMETER_CGROUP_PIDS   1
+#define XPUMETER_CGROUP_MEMORY 2
+#define XPUMETER_CGROUP_V1     3
+
 /* Key of one row: who called what, on which device, with which result. */
 struct row_key {
-	unsigned long long cgroup_id; /* cgroup v2 inode number of the caller, at entry */
+	unsigned long long cgroup_id; /* inode number of the caller's cgroup, at entry */
 	unsigned int device;	      /* incarnation number: not reused, unlike a node's number */
 	unsigned short nr;	      /* _IOC_NR(cmd): 0..255; or XPUMETER_NR_... */
 	unsigned short error;	      /* 0, or the result negated: errno, or restart (512..516) */
@@ -131,7 +137,8 @@ struct call_event {
 /* What these pins are; written once, by attach. */
 struct meta {
 	unsigned int layout;		     /* XPUMETER_LAYOUT */
-	unsigned int hook;		     /* place in the registry of hooks */
+	unsigned short hook;		     /* place in the registry of hooks */
+	unsigned short hierarchy;	     /* XPUMETER_CGROUP_...: what ids of cgroups are of */
 	unsigned long long attached_boot_ns; /* CLOCK_BOOTTIME */
 	unsigned long long lease_ns;	     /* how long to count without a reader; 0: for ever */
 	unsigned char attach_id[16];	     /* random */

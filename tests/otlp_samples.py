@@ -8,7 +8,11 @@ from typing import Any
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
-from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint, ResourceMetrics
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    Metric,
+    NumberDataPoint,
+    ResourceMetrics,
+)
 
 from xpumeter.export.messages import Batch, Messages
 from xpumeter.model.calls import HardwareType, Kind
@@ -71,12 +75,17 @@ def resources(batch: Batch) -> dict[tuple[tuple[str, Any], ...], ResourceMetrics
     return found
 
 
+def points_of(metric: Metric) -> Iterable[NumberDataPoint]:
+    """Of a sum or a gauge."""
+    return metric.gauge.data_points if metric.HasField("gauge") else metric.sum.data_points
+
+
 def points(resource: ResourceMetrics) -> Points:
     (scope,) = resource.scope_metrics
     return {
         (metric.name, attributes(point.attributes)): point
         for metric in scope.metrics
-        for point in metric.sum.data_points
+        for point in points_of(metric)
     }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from xpumeter import config, data_files, drivers
 from xpumeter.config import Config
 from xpumeter.errors import DriverNotLoaded, MissingCapability, NotAttached, PinsUnusable
-from xpumeter.source import attach, privileges, probe
+from xpumeter.source import attach, privileges
 from xpumeter.source.misses import Misses
 from xpumeter.source.pins import Pins
 
@@ -83,7 +83,7 @@ def main(config_file: Path | None, *, log_level: str | None) -> int:
 
     from xpumeter.pipeline import Pipeline  # brings gRPC, and threads: after the capabilities
 
-    with Pipeline(settings, pins, cgroup_v2=probe.has_cgroup_v2(), misses=misses) as pipeline:
+    with Pipeline(settings, pins, misses=misses) as pipeline:
         pipeline.run(stop)
     return 0
 

@@ -74,6 +74,7 @@ class Callers:
         self._records = Records(self._kept.values())
         self._named: dict[Identity, Owner] = {}
         self._unnamed: Set[Identity] = frozenset()
+        self._answered: Set[Identity] = frozenset()
         self._hopeless: set[Identity] = set()
         self._waiting = Waiting(clock())
         self._dead_names: dict[CgroupId, CgroupName] = {}
@@ -149,6 +150,17 @@ class Callers:
             if self.identities[each] not in self.alive
         )
 
+    @property
+    def unanswered(self) -> frozenset[Owner]:
+        """Owners without all names of whom the runtime has not answered yet."""
+        if self._runtime is None:
+            return frozenset()
+        return frozenset(
+            owner
+            for identity, owner in self._named.items()
+            if identity not in self._answered and is_unresolved(owner)
+        )
+
     def _ask(self, runtime: Runtime, wanted: Set[Identity]) -> None:
         ids = {each.container_id or each.pod_uid or "" for each in self._unnamed}
         try:
@@ -158,6 +170,7 @@ class Callers:
         else:
             self._report("")
             self._records = Records({**self._kept, **found}.values())
+            self._answered |= wanted
             self._resolve(wanted)
             gone = self._unnamed - self.alive
             self._hopeless |= self._waiting.hopeless(gone, self._clock())
@@ -176,6 +189,7 @@ class Callers:
                 self._memory.save(kept)
 
     def _wait(self, wanted: Set[Identity]) -> None:
+        self._answered &= wanted
         self._hopeless &= wanted
         # Without a runtime nobody waits: it is a mode.
         if self._runtime is not None:

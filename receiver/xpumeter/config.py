@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from xpumeter.destination import Destination, OtlpGrpc, OtlpHttp, Protocol, variables
 from xpumeter.errors import ConfigError
+from xpumeter.filtering import Filter
 from xpumeter.forms import AUTO, FOLDER, FOLDERS, HOOKS, LISTEN, SOCKET, choice, duration
 from xpumeter.hook import PINS, Hook
 from xpumeter.settings import read_section, schema_of, setting, show_section
@@ -86,11 +87,6 @@ class Receivers:
     """Where the counts come from."""
 
     xpumeter: Counting = Counting()
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """What to leave out. It has no keys yet."""
 
 
 @dataclass(frozen=True, slots=True)

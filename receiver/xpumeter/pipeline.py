@@ -9,7 +9,7 @@ import logging
 import math
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, Self
@@ -20,7 +20,9 @@ from xpumeter.config import Config
 from xpumeter.enrich.attribute import attribute
 from xpumeter.enrich.conservation import Audit
 from xpumeter.enrich.devices import know
+from xpumeter.enrich.in_flight import add_in_flight, in_flight
 from xpumeter.enrich.kind_history import with_kinds_before
+from xpumeter.enrich.leave_out import leave_out, leave_out_in_flight
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.enrich.past import with_owners
 from xpumeter.enrich.places import Places
@@ -30,7 +32,8 @@ from xpumeter.health import Health
 from xpumeter.kind_keeper import KindKeeper
 from xpumeter.model.calls import Reason
 from xpumeter.model.devices import KnownDevice
-from xpumeter.model.kernel import Incarnation, Reading
+from xpumeter.model.kernel import CgroupId, Incarnation, Reading
+from xpumeter.model.owners import Identity, Owner
 from xpumeter.model.stats import AgentStats, Request
 from xpumeter.outlets import Outlets
 from xpumeter.retiring import Retiring
@@ -39,6 +42,7 @@ from xpumeter.source import host, layout, sysfs
 from xpumeter.source.cri import Runtime
 from xpumeter.source.journal import Journal
 from xpumeter.source.kinds_file import KindsFile
+from xpumeter.source.layout import Hierarchy
 from xpumeter.source.memory import Memory
 from xpumeter.source.misses import Misses
 from xpumeter.source.pins import Pins
@@ -76,34 +80,36 @@ class Stop(Protocol):
 class Pipeline:
     """Reads, names, exports. Use as a context manager: the last values go out at the end.
 
-    Without `cgroup_v2` nobody is named: on such a host the kernel's ids say nothing of pods.
-    `misses` are the programs that were opened while that was allowed; closed with the pipeline.
+    Where containers are on no hierarchy of cgroups that is known here, nobody is named: the
+    kernel's ids say nothing of pods then. `misses` are the programs that were opened while that was
+    allowed; closed with the pipeline.
 
     Raises:
         HostError: An address to listen on cannot be had.
     """
 
-    def __init__(
-        self, config: Config, pins: Pins, *, cgroup_v2: bool, misses: Misses | None = None
-    ) -> None:
+    def __init__(self, config: Config, pins: Pins, *, misses: Misses | None = None) -> None:
         self._serving = Serving(config)  # what is wrong with it is known before anything runs
         self._interval_s = config.receiver.collection_interval_s
         self._pins = pins
         self._misses = misses
         self._health = Health(self._interval_s, pins.check)
-        self._nobody = Reason.UNKNOWN_CGROUP if cgroup_v2 else Reason.CGROUP_V1
-        if not cgroup_v2:
+        self._hierarchy = pins.meta.hierarchy
+        v2 = self._hierarchy == Hierarchy.V2
+        self._nobody = Reason.UNKNOWN_CGROUP if v2 else Reason.CGROUP_V1
+        if self._hierarchy == Hierarchy.V1:
             _log.warning("event=cgroup_v1 consequence='calls have no owner on this host'")
         self._ring = _open_ring(config)
         self._tables = drivers.load(config.receiver.driver_tables)
         self._version = version("xpumeter")
         self._stats: AgentStats | None = None
+        self._attached_unix_ns = pins.meta.attached_boot_ns + _boot_to_unix_ns()
         self._outlets = Outlets(
             config,
             lambda: self._stats,
             version=self._version,
             host=host.attributes(),
-            attached_unix_ns=pins.meta.attached_boot_ns + _boot_to_unix_ns(),
+            attached_unix_ns=self._attached_unix_ns,
         )
         self._runtime = _runtime(config.receiver.runtime_endpoint, self._outlets.requested)
         self._memory = Memory(config.receiver.state, pins.meta.attach_id)
@@ -115,6 +121,8 @@ class Pipeline:
         self._audit = Audit()
         self._places = Places()
         self._ledger = Ledger()
+        self._selection = config.processors.filter.selection
+        self._read_ns = 0
         self._devices: dict[Incarnation, KnownDevice] = {}
         self._bad_sysfs = 0
         self._serving.start(
@@ -170,13 +178,17 @@ class Pipeline:
 
     def _look(self, *, may_ask: bool = True) -> Reading:
         """Read the kernel, and learn who and what is new."""
+        self._read_ns = time.monotonic_ns()
         reading = self._pins.read()
+        # A call that hangs may be its caller's first, and has no row then.
         callers = {row.cgroup_id for row in reading.rows}
+        callers |= {call.cgroup_id for call in reading.open}
         self._callers.update(
             callers, self._pins.cgroups(), retired=self._retiring.identities, may_ask=may_ask
         )
+        called = {row.device for row in reading.rows} | {call.device for call in reading.open}
         # Also those of which all rows are gone. 0 is what got no number, and never gets a name.
-        called = {row.device for row in reading.rows} | {total.device for total in reading.totals}
+        called |= {total.device for total in reading.totals}
         if called - self._devices.keys() - {0}:
             self._meet_devices()
         return reading
@@ -196,26 +208,35 @@ class Pipeline:
         reading = self._look(may_ask=may_ask)
         self._retiring.take(reading)
         past = self._retiring.past
-        known = self._nobody is Reason.UNKNOWN_CGROUP
+        owners = self._owners()
         boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         cut = self._kinds.keep(reading, self._devices, boot_ns=boot_ns)
         attribution = attribute(
             cut,
             self._devices,
-            self._callers.owners if known else {},
+            owners,
             self._callers.dead,
-            settled=with_owners(past, self._callers.retired if known else {}, self._callers.alive),
+            settled=with_owners(past, self._retired(), self._callers.alive),
             given_up=past.unattributed,
             attached_boot_ns=self._pins.meta.attached_boot_ns,
             nobody=self._nobody,
             places=self._places,
         )
+        waiting = self._callers.unanswered if self._selection.by_name else frozenset()
+        attribution = leave_out(attribution, self._selection, waiting)
         unix_ns = time.time_ns()
         snapshot = self._ledger.update(
             attribution,
             unix_ns=unix_ns,
             boot_to_unix_ns=unix_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         )
+        flying = leave_out_in_flight(
+            in_flight(reading.open, self._devices, owners, now_ns=self._read_ns),
+            attribution.devices,
+            self._selection,
+            waiting,
+        )
+        snapshot = add_in_flight(snapshot, flying, since_unix_ns=self._attached_unix_ns)
         self._account(reading)
         self._outlets.send(snapshot)
         self._health.collected()
@@ -228,7 +249,23 @@ class Pipeline:
             devices=self._devices,
             shown=attribution,
             told=self._outlets.told,
+            selection=self._selection,
         )
+
+    def _owners(self) -> Mapping[CgroupId, Owner]:
+        """Whose calls those of a cgroup are, where its hierarchy can tell.
+
+        In the root of a v1 hierarchy is who was put into none of its cgroups: it may be anybody.
+        """
+        if self._hierarchy == Hierarchy.V2:
+            return self._callers.owners
+        if self._hierarchy == Hierarchy.V1:
+            return {}
+        owners = self._callers.owners
+        return {cgroup: owner for cgroup, owner in owners.items() if owner.cgroup != "/"}
+
+    def _retired(self) -> Mapping[Identity, Owner]:
+        return {} if self._hierarchy == Hierarchy.V1 else self._callers.retired
 
     def _account(self, reading: Reading) -> None:
         difference = self._audit.check(reading, self._retiring.past)

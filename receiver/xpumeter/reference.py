@@ -60,6 +60,17 @@ the counts would go two ways, or nowhere. The agent's own metrics go the same wa
 `exporters.prometheus` and `extensions.health_check` listen, and are off unless they are named;
 [edge.yaml](../config/edge.yaml) has a page to scrape and no Collector.
 
+What `processors.filter` leaves out is not lost: its calls are in `xpumeter.call.unattributed`, as
+`filtered` or `host_off` ([decision 17](decisions/0017-filter.md)). A part of `filter` shows what
+matches a pattern of its `include` and none of its `exclude`; what is shown passes all parts that
+apply to it: `namespaces` and `pods` to pods, `host` to all else, `devices` and `kinds` to both.
+
+    processors:
+      filter:
+        namespaces: {exclude: ["kube-*"]}
+        devices: {exclude: ["ast"]}
+        host: {enabled: false}
+
 A certificate that is renewed is read anew before the next batch.
 """
 

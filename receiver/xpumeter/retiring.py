@@ -14,12 +14,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from xpumeter.callers import Callers
-from xpumeter.enrich.leaving import leaving
+from xpumeter.enrich.leaving import SELECT_ALL, leaving
 from xpumeter.enrich.past import key_of, let_go, result_of, settle, sum_of, with_owners
 from xpumeter.model.devices import KnownDevice
 from xpumeter.model.kernel import Incarnation, Reading, Row
 from xpumeter.model.owners import Identity, Owner
 from xpumeter.model.past import Past, Pending, RowKey, Sum
+from xpumeter.model.selection import Selection
 from xpumeter.model.series import Attribution
 
 
@@ -75,6 +76,7 @@ class Retiring:
         devices: Mapping[Incarnation, KnownDevice],
         shown: Attribution,
         told: Set[Owner],
+        selection: Selection = SELECT_ALL,
     ) -> None:
         """Have the kernel delete what the reading offered, once it is in the journal.
 
@@ -87,7 +89,7 @@ class Retiring:
         """
         present = set(callers.owners.values())
         settled = with_owners(self.past, callers.retired, callers.alive)
-        gone = leaving(settled, present, devices, shown, told)
+        gone = leaving(settled, present, devices, shown, told, selection=selection)
         offered = {key_of(row): sum_of(row) for row in reading.rows if row.offered}
         pending = tuple(_pending(part, offered, callers, devices) for part in parts if part.offered)
         new = replace(let_go(self.past, gone), pending=pending)

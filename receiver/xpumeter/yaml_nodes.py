@@ -41,7 +41,7 @@ _REFERENCE = re.compile(
 )
 
 # In the place of a quote: what the environment brought is a string where one is expected, and
-# may be a number where that is.
+# may be a number or a boolean where that is.
 _FROM_ENVIRONMENT = "$"
 
 
@@ -86,6 +86,8 @@ class Node:
         hint = ""
         if what == "a string" and self.is_a in ("a boolean", "a whole number", "a number"):
             hint = "put it in quotes"
+        elif what == "a boolean":
+            hint = "write true or false"
         return self.wrong(f"expected {what}, not {self.is_a}", hint=hint)
 
     def text(self) -> str:

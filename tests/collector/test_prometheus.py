@@ -20,7 +20,7 @@ from xpumeter.export.telemetry import Telemetry
 from xpumeter.model.calls import Kind, Reason
 from xpumeter.model.exports import ExportStats
 from xpumeter.model.owners import Owner
-from xpumeter.model.series import Point, Series
+from xpumeter.model.series import InFlight, Point, Series
 from xpumeter.model.stats import AgentStats
 
 pytestmark = pytest.mark.collector
@@ -44,6 +44,7 @@ def test_prometheus_shows_what_was_counted(collector: Collector, agent: Agent) -
             time_ns={Kind.SUBMIT: Point(2_500_000_000, NOW)},
             interrupted={Kind.WAIT: Point(3, NOW)},
             ended=False,
+            in_flight={Kind.WAIT: InFlight(2, 1_500_000_000)},
         ),
         series(SERVICE, calls=5),
         devices=(GPU,),
@@ -77,6 +78,9 @@ def test_prometheus_shows_what_was_counted(collector: Collector, agent: Agent) -
             Sample("xpumeter_calls_total", trainer | submit | {"error_type": "ENOMEM"}, 2),
             Sample("xpumeter_call_time_seconds_total", trainer | submit, 2.5),
             Sample("xpumeter_call_interrupted_total", trainer | wait, 3),
+            Sample("xpumeter_call_active", trainer | submit, 0),
+            Sample("xpumeter_call_active", trainer | wait, 2),
+            Sample("xpumeter_call_oldest_seconds", trainer | wait, 1.5),
             Sample("xpumeter_calls_total", service | submit, 5),
             Sample("xpumeter_device_info", device | pci, 1),
             Sample(unattributed, device | {"xpumeter_reason": "unknown_cgroup"}, 4),
@@ -128,11 +132,11 @@ def test_the_end_of_a_container_removes_all_its_series(collector: Collector) -> 
 
     with exporting(collector, new(linger_s=10)) as agent:
         agent.push(*alive, service)
-        assert len(collector.scrape()) == 2 * 15 + 1
+        assert len(collector.scrape()) == 2 * 20 + 1
 
         agent.push(*ended, service)
         seen = collector.scrape()
-        assert len(seen) == 2 * 15 + 1
+        assert len(seen) == 2 * 20 + 1
         assert sum(sample.value for sample in named(seen, "xpumeter_calls_total")) == (
             2 * (9 + 4 * 3) + 5
         )
@@ -140,6 +144,35 @@ def test_the_end_of_a_container_removes_all_its_series(collector: Collector) -> 
         agent.push(*ended, service)
         (left,) = collector.scrape()
         assert (left.labels["process_linux_cgroup"], left.value) == (SERVICE.cgroup, 5)
+
+
+def test_when_a_call_returned_its_age_is_gone_and_comes_again(
+    collector: Collector, agent: Agent
+) -> None:
+    """The number stays, at 0; the age of another kind stays too."""
+    times = {Kind.WAIT: Point(SECOND, NOW), Kind.SUBMIT: Point(SECOND, NOW)}
+    idle = Series(TRAINER, GPU, {}, times, {}, ended=False)
+    both = {Kind.WAIT: InFlight(1, 30 * SECOND), Kind.SUBMIT: InFlight(1, SECOND)}
+
+    def shown(calls: dict[Kind, InFlight]) -> dict[tuple[str, str], float]:
+        agent.push(replace(idle, in_flight=calls))
+        return {
+            (each.name, each.labels["xpumeter_call_kind"]): each.value
+            for each in collector.scrape()
+            if each.name in (active, oldest)
+        }
+
+    active, oldest = "xpumeter_call_active", "xpumeter_call_oldest_seconds"
+    before = shown(both)
+    after = shown({Kind.SUBMIT: InFlight(1, 11 * SECOND)})
+    assert before == {
+        (active, "wait"): 1,
+        (active, "submit"): 1,
+        (oldest, "wait"): 30,
+        (oldest, "submit"): 1,
+    }
+    assert after == {(active, "wait"): 0, (active, "submit"): 1, (oldest, "submit"): 11}
+    assert shown(both) == before
 
 
 def test_a_collector_that_was_down_gets_the_newest_totals(

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 STATIC = ("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread")
 PROGRAMS = {
     "pause": ("pause.c",),
-    "workload": ("workload.c", "order.c"),
+    "workload": ("workload.c", "order.c", "hang.c"),
     "crowd": ("crowd.c",),
 }
 SHELL = ("sh", "cat", "echo", "ls", "sleep", "true")

@@ -13,6 +13,9 @@ from lab.vm import QXL, VIRTIO_GPU, Vm
 VGEM = "vgem"
 SERVICE = "/system.slice/media.service"
 CALLS, TIME = "xpumeter_calls_total", "xpumeter_call_time_seconds_total"
+OF_A_KIND = (CALLS, TIME, "xpumeter_call_active")
+"""What every owner has for each kind that it called."""
+
 UNATTRIBUTED = "xpumeter_call_unattributed_total"
 
 

@@ -98,11 +98,12 @@ def pin(
     open_calls: Iterable[OpenCall] = (),
     version: int = layout.LAYOUT,
     attach_id: bytes = b"a" * 16,
+    hierarchy: layout.Hierarchy = layout.Hierarchy.V2,
 ) -> Path:
     """Write the folder, or write it anew; its path."""
     folder.mkdir(exist_ok=True)
     rows, cgroups = tuple(rows), tuple(cgroups)
-    meta = layout.Meta(version, 0, 1, 0, attach_id, b"s" * 32)
+    meta = layout.Meta(version, 0, 1, 0, attach_id, b"s" * 32, hierarchy)
     files = {
         "threads": pack_open_calls(open_calls),
         "rows": pack_rows(rows),

@@ -136,6 +136,25 @@ def test_a_container_that_is_gone_before_it_was_asked_for_is_given_up() -> None:
     assert (runtime.asked, callers.ask_at_s) == (1, None)
 
 
+def test_who_was_not_answered_for_yet_is_known() -> None:
+    """A filter by name waits for one answer, with a name or without; not for who has no runtime."""
+    runtime, clock = FakeRuntime(), Clock()
+    runtime.known = None
+    callers = Callers(runtime, clock=clock)
+
+    callers.update({CONTAINER, SERVICE}, NAMES)
+    assert callers.unanswered == {UNNAMED}
+
+    runtime.known, clock.now_s = (), 10
+    callers.update({CONTAINER, SERVICE}, NAMES)
+    assert callers.unanswered == frozenset()
+    assert callers.unresolved == {UNNAMED}
+
+    without = Callers(None)
+    without.update({CONTAINER}, NAMES)
+    assert without.unanswered == frozenset()
+
+
 def test_a_cgroup_that_is_not_spelled_yet_is_looked_at_again() -> None:
     """The kernel makes the element first and fills it in after: for a moment it has no name."""
     callers = Callers(None)

@@ -18,6 +18,7 @@ from xpumeter.config import Config
 from xpumeter.destination import Destination, OtlpGrpc
 from xpumeter.errors import ConfigError
 from xpumeter.hook import Hook
+from xpumeter.model.selection import Patterns, Selection
 from xpumeter.settings import walk
 
 CHECKOUT = Path(__file__).parents[2]
@@ -161,6 +162,53 @@ def test_each_way_to_write_a_value_is_read(
 
     assert found.receiver == replace(config.Counting(), **{field: value})
     jsonschema.Draft202012Validator(SCHEMA).validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    ("line", "selection"),
+    [
+        ("namespaces: {exclude: [kube-*, gmp]}", Selection(Patterns(("*",), ("kube-*", "gmp")))),
+        (
+            'pods: {include: ["train-?"], exclude: ["*-[ab]"]}',
+            Selection(pods=Patterns(("train-?",), ("*-[ab]",))),
+        ),
+        (
+            'devices: {include: ["0000:03:*", xe]}',
+            Selection(devices=Patterns(("0000:03:*", "xe"))),
+        ),
+        (
+            'kinds: {exclude: [other, "${env:KIND}"]}',
+            Selection(kinds=Patterns(("*",), ("other", "free"))),
+        ),
+        ("host: {enabled: false}", Selection(host_on=False)),
+        ("host: {enabled: '${env:SHOW}'}", Selection(host_on=False)),
+        (
+            'host: {exclude: ["*/gdm.service"]}',
+            Selection(host=Patterns(("*",), ("*/gdm.service",))),
+        ),
+        ("namespaces:", Selection()),
+    ],
+)
+def test_a_filter_says_what_is_shown(tmp_path: Path, line: str, selection: Selection) -> None:
+    """Each key has a list of patterns for what is in and one for what is out of that."""
+    text = f"processors:\n  filter:\n    {line}\n"
+
+    found = load(tmp_path, text, KIND="free", SHOW="false")
+
+    assert found.processors.filter.selection == selection
+    jsonschema.Draft202012Validator(SCHEMA).validate(yaml.safe_load(text))
+    assert load(tmp_path, json.dumps(config.show(found))) == found
+
+
+@pytest.mark.parametrize("brought", ["off", "1", ""])
+def test_a_boolean_from_the_environment_is_true_or_false(tmp_path: Path, brought: str) -> None:
+    """Anything else would be taken for one of them by somebody."""
+    with pytest.raises(ConfigError, match=r"host\.enabled: expected a boolean"):
+        load(
+            tmp_path,
+            'processors: {filter: {host: {enabled: "${env:SHOW:-}"}}}',
+            SHOW=brought,
+        )
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "receivers:\n", "exporters: {otlp_grpc: }\n"])

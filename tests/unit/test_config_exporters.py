@@ -225,7 +225,7 @@ def test_the_environment_may_bring_a_boolean_or_a_number(tmp_path: Path) -> None
         (
             "otlp_grpc: {tls: {insecure: 'true'}}",
             "1:41: exporters.otlp_grpc.tls.insecure: expected a boolean, not a string",
-            "",
+            "write true or false",
         ),
         (
             "otlp_grpc: {max_request_size_mib: 0.01}",

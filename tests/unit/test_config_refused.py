@@ -34,6 +34,10 @@ def in_exporter(text: str) -> str:
     return f"exporters:\n  otlp_grpc:\n    {text}\n"
 
 
+def in_filter(text: str) -> str:
+    return f"processors:\n  filter:\n    {text}\n"
+
+
 FIXED = "the pipeline is fixed (xpumeter, filter, the exporters): leave this key out"
 
 BROKEN = [
@@ -98,9 +102,49 @@ BROKEN = [
         "",
     ),
     (
-        "processors: {filter: {pods: []}}",
-        "1:23: processors.filter: unknown key 'pods'",
-        "nothing is known here yet",
+        "processors: {filter: {namespace: {}}}",
+        "1:23: processors.filter: unknown key 'namespace'",
+        "did you mean 'namespaces'?",
+    ),
+    (
+        in_filter("namespaces: [kube-system]"),
+        "3:17: processors.filter.namespaces: expected a mapping, not a list",
+        "",
+    ),
+    (
+        in_filter("pods: {exclude: canary-*}"),
+        "3:21: processors.filter.pods.exclude: expected a list, not a string",
+        "",
+    ),
+    (
+        in_filter("pods: {include: []}"),
+        "3:21: processors.filter.pods.include: an empty list includes nothing",
+        'leave it out, or write ["*"], for all',
+    ),
+    (
+        in_filter('devices: {exclude: [ast, ""]}'),
+        "3:30: processors.filter.devices.exclude[1]: an empty pattern",
+        'write "*" for all',
+    ),
+    (
+        in_filter("devices: {exclude: [1]}"),
+        "3:25: processors.filter.devices.exclude[0]: expected a string, not a whole number",
+        "put it in quotes",
+    ),
+    (
+        in_filter("kinds: {include: [wait, sumbit]}"),
+        "3:29: processors.filter.kinds.include[1]: unknown value 'sumbit'",
+        "did you mean 'submit'?",
+    ),
+    (
+        in_filter('host: {enabled: "off"}'),
+        "3:21: processors.filter.host.enabled: expected a boolean, not a string",
+        "write true or false",
+    ),
+    (
+        "processors: {batch: {}}",
+        "1:14: processors: unknown key 'batch'",
+        "known: filter",
     ),
     (
         "exporters: {otlp: {}}",

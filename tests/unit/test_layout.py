@@ -72,6 +72,10 @@ def test_every_map_and_reader_is_in_the_object(types: list[dict[str, Any]]) -> N
         ("XPUMETER_NR_FOREIGN", calls.NR_FOREIGN),
         ("XPUMETER_NR_OVERFLOW", calls.NR_OVERFLOW),
         ("XPUMETER_UNSEEN", calls.ERROR_UNSEEN),
+        ("XPUMETER_CGROUP_V2", layout.Hierarchy.V2),
+        ("XPUMETER_CGROUP_PIDS", layout.Hierarchy.PIDS),
+        ("XPUMETER_CGROUP_MEMORY", layout.Hierarchy.MEMORY),
+        ("XPUMETER_CGROUP_V1", layout.Hierarchy.V1),
     ],
 )
 def test_constants_are_the_header_s(name: str, here: int) -> None:

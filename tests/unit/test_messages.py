@@ -32,7 +32,7 @@ from xpumeter.export.naming import error_type
 from xpumeter.model.calls import ERROR_UNSEEN, Kind, Reason
 from xpumeter.model.devices import DeviceId
 from xpumeter.model.owners import Owner
-from xpumeter.model.series import Point, Series, Snapshot
+from xpumeter.model.series import InFlight, Point, Series, Snapshot
 
 
 def test_a_series_carries_pod_namespace_container_and_device() -> None:
@@ -113,7 +113,7 @@ def test_our_bytes_say_what_the_sdk_would_say() -> None:
 
 
 def test_each_metric_has_its_type_and_unit() -> None:
-    """Calls and interruptions are whole numbers, time is seconds; all rise for ever."""
+    """Calls are whole numbers, time is seconds; totals rise for ever, an age has no start."""
     one = Series(
         TRAINER,
         GPU,
@@ -121,21 +121,29 @@ def test_each_metric_has_its_type_and_unit() -> None:
         time_ns={Kind.WAIT: Point(2_500_000_000, 101)},
         interrupted={Kind.WAIT: Point(4, 102)},
         ended=False,
+        in_flight={Kind.WAIT: InFlight(2, 1_500_000_000)},
     )
-    (resource,) = resources(new().update(snapshot(one), delivered=0)).values()
+    seen = replace(snapshot(one), since_unix_ns=90)
+    (resource,) = resources(new().update(seen, delivered=0)).values()
 
     metrics = resource.scope_metrics[0].metrics
     assert [(metric.name, metric.unit) for metric in metrics] == [
         ("xpumeter.calls", "{call}"),
         ("xpumeter.call.time", "s"),
         ("xpumeter.call.interrupted", "{call}"),
+        ("xpumeter.call.active", "{call}"),
+        ("xpumeter.call.oldest", "s"),
     ]
-    calls, time, interrupted = (metric.sum.data_points[0] for metric in metrics)
+    *sums, gauge = metrics
+    calls, time, interrupted, active = (metric.sum.data_points[0] for metric in sums)
+    (oldest,) = gauge.gauge.data_points
     assert (calls.as_int, calls.start_time_unix_nano) == (3, 100)
     assert (time.as_double, time.start_time_unix_nano) == (2.5, 101)
     assert (interrupted.as_int, interrupted.start_time_unix_nano) == (4, 102)
-    assert all(metric.sum.is_monotonic for metric in metrics)
-    assert {metric.sum.aggregation_temporality for metric in metrics} == {2}
+    assert (active.as_int, active.start_time_unix_nano) == (2, 90)
+    assert (oldest.as_double, oldest.start_time_unix_nano) == (1.5, 0)
+    assert [metric.sum.is_monotonic for metric in sums] == [True, True, True, False]
+    assert {metric.sum.aggregation_temporality for metric in sums} == {2}
 
 
 @pytest.mark.parametrize(

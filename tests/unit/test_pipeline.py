@@ -14,15 +14,27 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
 
 from fake_collector import FakeCollector, serving
+from otlp_samples import points_of
 from unit.pinned import pin
 from xpumeter import pipeline as pipeline_module
-from xpumeter.config import Config, Counting, Exporters, Receivers
+from xpumeter.config import Config, Counting, Exporters, Processors, Receivers
 from xpumeter.destination import OtlpGrpc
-from xpumeter.errors import HostError
+from xpumeter.errors import HostError, RuntimeUnavailable
+from xpumeter.filtering import Filter, Host, Kinds, Namespaces
 from xpumeter.model.devices import Device, DeviceId
-from xpumeter.model.kernel import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
+from xpumeter.model.kernel import (
+    CgroupId,
+    CgroupName,
+    DeviceTotal,
+    Incarnation,
+    KernelDevice,
+    OpenCall,
+    Row,
+)
+from xpumeter.model.owners import ContainerRecord
 from xpumeter.pipeline import Pipeline
 from xpumeter.source import sysfs
+from xpumeter.source.layout import Hierarchy
 from xpumeter.source.pins import Pins
 
 ID = "05b9a3305caeae2f1fa49fbc09456cd8bf5749209bf5a1a315078377f57665be"
@@ -35,6 +47,7 @@ CGROUPS = (
     CgroupName(CONTAINER, POD, ID, False),
 )
 DEVICES = (KernelDevice(GPU, 226, 1, "virtio_gpu", "0000:00:10.0"),)
+ALL = Filter()
 SUBMIT, WAIT = 0x42, 0x48
 
 
@@ -53,7 +66,7 @@ class Shown:
         owner = names.get("container.id") or names.get("hw.id") or names.get("service.name", "")
         self.resources.append(names)
         for metric in resource.scope_metrics[0].metrics:
-            for point in metric.sum.data_points:
+            for point in points_of(metric):
                 values = sorted(each.value.string_value for each in point.attributes)
                 self.points[owner, metric.name, *values] = point.as_int or point.as_double
 
@@ -110,11 +123,15 @@ def configured(pins: Path, endpoint: str) -> Config:
 
 
 def shown_by(
-    collector: FakeCollector, pins: Path, *, after_s: float = 0, cgroup_v2: bool = True
+    collector: FakeCollector,
+    pins: Path,
+    *,
+    after_s: float = 0,
+    left_out: Filter = ALL,
 ) -> Shown:
     """What the Collector has when a pipeline was stopped after a while."""
-    config = configured(pins, collector.endpoint)
-    with Pipeline(config, Pins(pins), cgroup_v2=cgroup_v2) as pipeline:
+    config = replace(configured(pins, collector.endpoint), processors=Processors(left_out))
+    with Pipeline(config, Pins(pins)) as pipeline:
         pipeline.run(Soon(after_s))
     return Shown(collector)
 
@@ -146,6 +163,8 @@ def test_every_call_arrives_under_its_owner_or_its_reason(
         ("xpumeter.call.time", "submit"): 2.0,
         ("xpumeter.call.time", "wait"): 0.5,
         ("xpumeter.call.interrupted", "wait"): 3,
+        ("xpumeter.call.active", "submit"): 0,
+        ("xpumeter.call.active", "wait"): 0,
     }
     assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "unknown_cgroup"] == 4
     assert {each["k8s.pod.uid"] for each in shown.of(ID)} == {UID}
@@ -185,6 +204,99 @@ def test_a_row_that_the_kernel_let_go_is_exported_by_the_next_agent(
     assert "calls_missing" not in caplog.text
 
 
+def test_a_first_call_that_never_returns_is_there_with_its_names(
+    tmp_path: Path, collector: FakeCollector
+) -> None:
+    """A hung device has no row: its caller and the device are known all the same, and the age."""
+    begun_ns = time.monotonic_ns() - 90 * 10**9
+    hung = OpenCall(CONTAINER, GPU, WAIT, start_ns=begun_ns, tid=7)
+    later = OpenCall(CONTAINER, GPU, WAIT, start_ns=begun_ns + 10**9, tid=8)
+    nobody = OpenCall(LOST, GPU, WAIT, start_ns=begun_ns, tid=9)
+    folder = pin(tmp_path / "x", cgroups=CGROUPS, devices=DEVICES, open_calls=[hung, later, nobody])
+
+    shown = shown_by(collector, folder)
+
+    calls = {key[1:]: value for key, value in shown.points.items() if key[0] == ID}
+    assert calls.keys() == {("xpumeter.call.active", "wait"), ("xpumeter.call.oldest", "wait")}
+    assert calls["xpumeter.call.active", "wait"] == 2
+    assert 90 <= calls["xpumeter.call.oldest", "wait"] < 120
+    assert {each["k8s.pod.uid"] for each in shown.of(ID)} == {UID}
+    assert {each["xpumeter.driver"] for each in shown.of(ID)} == {"virtio_gpu"}
+
+
+def test_what_the_filter_leaves_out_stays_in_the_sum(
+    tmp_path: Path, collector: FakeCollector
+) -> None:
+    """A kind, and whatever runs outside pods; of calls in flight too."""
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    rows = [
+        Row(CONTAINER, GPU, SUBMIT, 0, calls=7, time_ns=9, first_boot_ns=boot_ns),
+        Row(CONTAINER, GPU, WAIT, 0, calls=5, time_ns=9, first_boot_ns=boot_ns),
+        Row(ROOT, GPU, SUBMIT, 0, calls=3, time_ns=9, first_boot_ns=boot_ns),
+    ]
+    open_calls = [OpenCall(each, GPU, WAIT, start_ns=1, tid=each) for each in (CONTAINER, ROOT)]
+    folder = pin(tmp_path / "x", rows=rows, cgroups=CGROUPS, devices=DEVICES, open_calls=open_calls)
+    left_out = Filter(kinds=Kinds(exclude=("wait",)), host=Host(enabled=False))
+
+    shown = shown_by(collector, folder, left_out=left_out)
+
+    calls = {key[1:]: value for key, value in shown.points.items() if key[0] == ID}
+    assert calls.keys() == {
+        ("xpumeter.calls", "submit"),
+        ("xpumeter.call.time", "submit"),
+        ("xpumeter.call.active", "submit"),
+    }
+    assert calls["xpumeter.calls", "submit"] == 7
+    of_device = "0000:00:10.0", "xpumeter.call.unattributed"
+    assert shown.points[*of_device, "filtered"] == 5
+    assert shown.points[*of_device, "host_off"] == 3
+    assert not [each for each in shown.resources if "process.linux.cgroup" in each]
+
+
+class FakeRuntime:
+    """Answers with one container from the second question on."""
+
+    lists = 1
+    calls = bad_records = 0
+
+    def records(self, *_: object) -> dict[str, ContainerRecord]:
+        """As Runtime."""
+        self.calls += 1
+        if self.calls == 1:
+            raise RuntimeUnavailable("no answer")
+        return {ID: ContainerRecord(ID, False, "main", "proxy", "kube-system", UID)}
+
+    def close(self) -> None:
+        """As Runtime."""
+
+
+@pytest.mark.parametrize(("excluded", "shows"), [("kube-*", False), ("web", True)])
+def test_a_pod_is_not_shown_before_its_namespace_is_known(
+    tmp_path: Path,
+    collector: FakeCollector,
+    monkeypatch: pytest.MonkeyPatch,
+    excluded: str,
+    shows: bool,
+) -> None:
+    """The first export has no answer of the runtime yet; then the name decides."""
+    runtime = FakeRuntime()
+    monkeypatch.setattr(pipeline_module, "_runtime", lambda *_: runtime)
+    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
+    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+    left_out = Filter(namespaces=Namespaces(exclude=(excluded,)))
+
+    shown = shown_by(collector, folder, after_s=2.5, left_out=left_out)
+
+    assert runtime.calls >= 2
+    assert {each.get("k8s.namespace.name") for each in shown.of(ID)} == (
+        {"kube-system"} if shows else set()
+    )
+    # What has ended reads as 0.
+    assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "filtered"] == (
+        0 if shows else 4
+    )
+
+
 def test_a_kernel_that_lost_a_call_is_reported(
     tmp_path: Path, collector: FakeCollector, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -199,15 +311,35 @@ def test_a_kernel_that_lost_a_call_is_reported(
     assert shown.points["xpumeter", "xpumeter.call.missing"] == 1
 
 
-def test_without_cgroup_v2_nobody_is_named(tmp_path: Path, collector: FakeCollector) -> None:
-    """There the kernel's ids say nothing of pods: never a wrong name, but the reason."""
-    row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
-    folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
+@pytest.mark.parametrize("hierarchy", Hierarchy)
+def test_who_is_named_depends_on_the_hierarchy(
+    tmp_path: Path, collector: FakeCollector, hierarchy: Hierarchy
+) -> None:
+    """Never a wrong name: in the root of a v1 hierarchy is who was put nowhere, maybe a pod."""
+    rows = [
+        Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1),
+        Row(ROOT, GPU, SUBMIT, 0, calls=3, time_ns=0, first_boot_ns=1),
+    ]
+    open_calls = [OpenCall(ROOT, GPU, SUBMIT, start_ns=1, tid=1)]
+    folder = pin(
+        tmp_path / "x",
+        rows=rows,
+        cgroups=CGROUPS,
+        devices=DEVICES,
+        open_calls=open_calls,
+        hierarchy=hierarchy,
+    )
 
-    shown = shown_by(collector, folder, cgroup_v2=False)
+    shown = shown_by(collector, folder)
 
-    assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "cgroup_v1"] == 4
-    assert shown.of(ID) == []
+    reason = "0000:00:10.0", "xpumeter.call.unattributed", "cgroup_v1"
+    unnamed = {Hierarchy.V2: None, Hierarchy.V1: 7}.get(hierarchy, 3)
+    assert shown.points.get(reason) == unnamed
+    assert shown.points.get((ID, "xpumeter.calls", "submit")) == (
+        None if hierarchy is Hierarchy.V1 else 4
+    )
+    roots = [each for each in shown.resources if each.get("process.linux.cgroup") == "/"]
+    assert bool(roots) is (hierarchy is Hierarchy.V2)
 
 
 def test_a_device_that_was_unplugged_keeps_its_names(
@@ -222,7 +354,7 @@ def test_a_device_that_was_unplugged_keeps_its_names(
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
     monkeypatch.setattr(sysfs, "read_devices", lambda **_: (card,))
 
-    with Pipeline(configured(folder, collector.endpoint), Pins(folder), cgroup_v2=True) as pipeline:
+    with Pipeline(configured(folder, collector.endpoint), Pins(folder)) as pipeline:
         pipeline.run(Soon(0))
         monkeypatch.setattr(sysfs, "read_devices", lambda **_: ())
         rows = [row, row._replace(device=newer.incarnation)]
@@ -255,7 +387,7 @@ def test_a_changed_driver_table_counts_from_its_load_on(
     for calls in (3, 5):
         again = [row._replace(calls=calls)]
         pin(folder, rows=again, cgroups=CGROUPS, devices=DEVICES)
-        with Pipeline(changed, Pins(folder), cgroup_v2=True) as pipeline:
+        with Pipeline(changed, Pins(folder)) as pipeline:
             pipeline.run(Soon(0))
         shown = Shown(collector)
         assert shown.points[ID, "xpumeter.calls", "wait"] == 3

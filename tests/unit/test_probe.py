@@ -7,6 +7,7 @@ import pytest
 
 from xpumeter.errors import DriverNotLoaded, HostError, MissingCapability
 from xpumeter.source import privileges, probe
+from xpumeter.source.layout import Hierarchy
 from xpumeter.source.privileges import Capability
 
 GOOD = probe.Host(kernel="6.12.1", kernel_btf=True, drm=True, drm_module_btf=True, missing=())
@@ -77,13 +78,34 @@ def test_a_name_with_a_dot_is_refused_before_the_kernel_does() -> None:
         probe.require_attachable(GOOD, Path("/sys/fs/bpf/x.1"))
 
 
-def test_a_hybrid_host_has_not_cgroup_v2_alone(tmp_path: Path) -> None:
-    """Its v2 tree is mounted elsewhere, and pods may not be in it."""
-    (tmp_path / "sys/fs/cgroup/unified").mkdir(parents=True)
-    assert not probe.has_cgroup_v2(tmp_path)
+@pytest.mark.parametrize(
+    ("controllers", "found"),
+    [
+        ("cpu 0 90 1, memory 0 90 1, pids 0 90 1", Hierarchy.V2),
+        ("cpu 2 90 1, memory 4 90 1, pids 7 90 1", Hierarchy.PIDS),
+        ("cpu 2 90 1, memory 4 90 1, pids 0 90 1", Hierarchy.MEMORY),
+        ("cpu 2 90 1, memory 4 90 1", Hierarchy.MEMORY),
+        ("cpu 2 90 1, memory 0 90 0, pids 7 90 1", Hierarchy.PIDS),
+        ("net_cls 2 1 1, memory 0 90 1, pids 0 90 1", Hierarchy.V2),
+        ("cpu 2 90 1, memory 0 90 0", Hierarchy.V1),
+        ("nonsense, cpu 0", Hierarchy.V2),
+    ],
+)
+def test_containers_are_where_the_controllers_are(
+    tmp_path: Path, controllers: str, found: Hierarchy
+) -> None:
+    """On v1 the pids or the memory hierarchy names them, wherever v2 is mounted besides."""
+    (tmp_path / "proc").mkdir()
+    lines = ["#subsys_name\thierarchy\tnum_cgroups\tenabled"]
+    lines += ["\t".join(each.split()) for each in controllers.split(", ")]
+    (tmp_path / "proc/cgroups").write_text("\n".join(lines) + "\n")
 
-    (tmp_path / "sys/fs/cgroup/cgroup.controllers").touch()
-    assert probe.has_cgroup_v2(tmp_path)
+    assert probe.hierarchy(tmp_path) is found
+
+
+def test_a_kernel_that_does_not_list_controllers_has_no_v1(tmp_path: Path) -> None:
+    """Then there is v2 alone."""
+    assert probe.hierarchy(tmp_path) is Hierarchy.V2
 
 
 def test_a_driver_that_is_not_loaded_may_come_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,14 @@ import pytest
 from unit.backend import Backend
 from unit.stages import LINGER_S, Stages
 from unit.world import World
-from xpumeter.enrich.leaving import leaving
+from xpumeter.enrich.leaving import SELECT_ALL, leaving
 from xpumeter.enrich.past import let_go
 from xpumeter.model.calls import Kind, Reason
 from xpumeter.model.devices import DeviceId
 from xpumeter.model.kernel import CgroupId, Incarnation
 from xpumeter.model.owners import ContainerRecord, Identity, Owner
 from xpumeter.model.past import Past, Settled, Sum
+from xpumeter.model.selection import Selection
 from xpumeter.model.series import Attribution, Tally, Usage
 from xpumeter.source.journal import Journal
 
@@ -246,11 +247,29 @@ def shown(*owners: Owner, left_out: bool = False) -> Attribution:
     return Attribution(usages, {}, frozenset(owners), {device.device_id: device})
 
 
-def after(past: list[Settled], what: Attribution, told: set[Owner], limit: int = 10) -> Past:
+def after(
+    past: list[Settled],
+    what: Attribution,
+    told: set[Owner],
+    *,
+    selection: Selection = SELECT_ALL,
+    limit: int = 10,
+) -> Past:
     """What is kept of the past."""
     devices = World().devices
     whole = Past(settled={each.identity: each.sums for each in past})
-    return let_go(whole, leaving(past, set(), devices, what, told, limit=limit))
+    gone = leaving(past, set(), devices, what, told, selection=selection, limit=limit)
+    return let_go(whole, gone)
+
+
+def test_what_the_filter_left_out_stays_under_its_reason() -> None:
+    """A service of a host that is off is `host_off`, also when its rows are gone."""
+    past = [settled(1, (Kind.SUBMIT, 0))]
+    off = Selection(host_on=False)
+
+    kept = after(past, shown(GONE, past[0].owner or GONE, left_out=True), set(), selection=off)
+
+    assert kept.unattributed == {(CARD, Reason.HOST_OFF): Sum(1, 10, 1)}
 
 
 def test_a_collector_that_stays_away_costs_a_bounded_memory() -> None:

@@ -19,9 +19,10 @@ from otlp_samples import (
     series,
     snapshot,
 )
+from xpumeter.export.messages import Batch
 from xpumeter.model.calls import Kind
 from xpumeter.model.owners import Owner
-from xpumeter.model.series import Point, Series
+from xpumeter.model.series import InFlight, Point, Series
 
 
 def test_the_last_value_is_delivered_before_the_marker() -> None:
@@ -172,6 +173,55 @@ def test_the_end_of_one_device_of_a_container_leaves_the_other() -> None:
     by_device = {dict(key)["hw.id"]: points(resource) for key, resource in found.items()}
     assert [is_marker(point) for point in by_device[GPU.device_id].values()] == [True]
     assert [point.as_int for point in by_device[NPU.device_id].values()] == [7]
+
+
+def waiting(count: int, *, oldest_s: int = 0, ended: bool = False) -> Series:
+    """One wait returned, so many are in flight."""
+    one = Series(TRAINER, GPU, {}, {Kind.WAIT: Point(SECOND, 100)}, {}, ended=ended)
+    calls = InFlight(count, oldest_s * SECOND)
+    return replace(one, in_flight={Kind.WAIT: calls} if count else {})
+
+
+def in_flight(batch: Batch) -> dict[str, float | None]:
+    """Value of each metric of calls in flight; None for a marker."""
+    (resource,) = resources(batch).values()
+    return {
+        metric: None if is_marker(point) else point.as_int or point.as_double
+        for (metric, _), point in points(resource).items()
+        if metric in ("xpumeter.call.active", "xpumeter.call.oldest")
+    }
+
+
+def test_when_all_calls_returned_their_number_is_0_and_there_is_no_age() -> None:
+    """The age ends at once, until that was delivered, and comes again with the next call."""
+    messages = new(linger_s=60)
+    active, oldest = "xpumeter.call.active", "xpumeter.call.oldest"
+
+    def shown(one: Series, delivered: int) -> dict[str, float | None]:
+        return in_flight(messages.update(snapshot(one), delivered=delivered))
+
+    assert shown(waiting(2, oldest_s=9), 0) == {active: 2, oldest: 9}
+    assert shown(waiting(0), 0) == {active: 0, oldest: None}
+    assert shown(waiting(0), 1) == {active: 0, oldest: None}
+    assert shown(waiting(0), 2) == {active: 0}
+    assert shown(waiting(1, oldest_s=3), 4) == {active: 1, oldest: 3}
+
+
+def test_the_end_of_a_container_ends_its_calls_in_flight() -> None:
+    """Killed in a wait: the number goes to 0 and then, with all else, away."""
+    messages = new()
+    messages.update(snapshot(waiting(1, oldest_s=9)), delivered=0)
+
+    messages.update(snapshot(waiting(0, ended=True)), delivered=0)
+    end = messages.update(snapshot(waiting(0, ended=True)), delivered=2)
+
+    (resource,) = resources(end).values()
+    assert {metric for metric, _ in points(resource)} == {
+        "xpumeter.call.time",
+        "xpumeter.call.active",
+    }
+    assert all(is_marker(point) for point in points(resource).values())
+    assert messages.update(snapshot(waiting(0, ended=True)), delivered=3).parts == ()
 
 
 def test_one_reason_that_is_no_more_ends_alone() -> None:

@@ -81,7 +81,7 @@ def running(settings: Config, after_s: float) -> Iterator[Callable[[], BaseExcep
 
     def run() -> None:
         try:
-            with Pipeline(settings, Pins(settings.receiver.pins), cgroup_v2=True) as pipeline:
+            with Pipeline(settings, Pins(settings.receiver.pins)) as pipeline:
                 pipeline.run(Soon(after_s))
         except NotAttached as gone:
             ended.append(gone)
@@ -113,7 +113,7 @@ def test_the_shipped_file_for_small_boards_shows_the_counts(pins: Path) -> None:
 def test_it_is_not_ready_before_it_has_collected(pins: Path) -> None:
     """The first second: alive, not ready, nothing on the page but what is known."""
     port = free_port()
-    with Pipeline(edge(pins, port), Pins(pins), cgroup_v2=True) as pipeline:
+    with Pipeline(edge(pins, port), Pins(pins)) as pipeline:
         assert get(port, "/healthz")[0] == 200
         assert get(port, "/readyz") == (503, "nothing was collected yet\n")
         assert get(port, "/metrics") == (200, "")
@@ -124,7 +124,7 @@ def test_it_is_not_ready_before_it_has_collected(pins: Path) -> None:
 def test_a_probe_learns_that_the_counts_are_gone(pins: Path) -> None:
     """Somebody detached: the probe fails at once, the agent ends at its next look."""
     port = free_port()
-    with Pipeline(edge(pins, port), Pins(pins), cgroup_v2=True) as pipeline:
+    with Pipeline(edge(pins, port), Pins(pins)) as pipeline:
         pipeline.run(Soon(0))
         (pins / "meta").rename(pins / "gone")
         status, text = get(port, "/healthz")
@@ -137,7 +137,7 @@ def test_two_addresses_are_two_listeners(pins: Path) -> None:
     """Health on one, counts on the other, and neither has the other's pages."""
     port, other = free_port(), free_port()
     settings = replace(edge(pins, port), extensions=Extensions(HealthCheck(("127.0.0.1", other))))
-    with Pipeline(settings, Pins(pins), cgroup_v2=True):
+    with Pipeline(settings, Pins(pins)):
         assert [get(port, path)[0] for path in ("/metrics", "/healthz")] == [200, 404]
         assert [get(other, path)[0] for path in ("/metrics", "/healthz")] == [404, 200]
 
@@ -147,13 +147,14 @@ def test_without_metrics_of_its_own_the_page_has_the_counts_alone(pins: Path) ->
     port = free_port()
     telemetry = config.Telemetry(metrics=config.Metrics(MetricsLevel.NONE))
     settings = replace(edge(pins, port), service=config.Service(telemetry))
-    with Pipeline(settings, Pins(pins), cgroup_v2=True) as pipeline:
+    with Pipeline(settings, Pins(pins)) as pipeline:
         pipeline.run(Soon(0))
         names = {each.name for each in parse(get(port, "/metrics")[1])}
 
     assert names == {
         "xpumeter_calls_total",
         "xpumeter_call_time_seconds_total",
+        "xpumeter_call_active",
         "xpumeter_device_info",
     }
 
@@ -166,7 +167,7 @@ def test_a_port_in_use_ends_the_agent_before_anything_runs(pins: Path) -> None:
         closing(socket.create_server(("127.0.0.1", port))),
         pytest.raises(HostError, match=r"^exporters\.prometheus\.endpoint: nobody can listen on"),
     ):
-        Pipeline(settings, Pins(pins), cgroup_v2=True)
+        Pipeline(settings, Pins(pins))
     with closing(socket.create_server(("127.0.0.1", other))):
         pass
 

@@ -6,8 +6,16 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unit.pinned import pack_cgroups, pack_devices, pack_rows, pack_totals
-from xpumeter.model.kernel import CgroupId, CgroupName, DeviceTotal, Incarnation, KernelDevice, Row
+from unit.pinned import pack_cgroups, pack_devices, pack_open_calls, pack_rows, pack_totals
+from xpumeter.model.kernel import (
+    CgroupId,
+    CgroupName,
+    DeviceTotal,
+    Incarnation,
+    KernelDevice,
+    OpenCall,
+    Row,
+)
 from xpumeter.source import layout, wire
 
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
@@ -92,6 +100,15 @@ def test_devices_that_were_never_called_have_no_total() -> None:
     idle = DeviceTotal(Incarnation(3), 0, 0, 0)
 
     assert wire.decode_totals(pack_totals([called, idle])) == (called,)
+
+
+def test_only_a_thread_in_a_call_has_one_open() -> None:
+    """A thread keeps its place from call to call; between two it is in none."""
+    call = OpenCall(CgroupId(9), Incarnation(3), 0x48, start_ns=5, tid=4711)
+    data = pack_open_calls([call])
+    returned = data[:-2] + b"\0\0"
+
+    assert wire.decode_open_calls(data + returned) == (call,)
 
 
 @given(st.binary(max_size=700))

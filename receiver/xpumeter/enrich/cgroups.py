@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from xpumeter.model.kernel import CgroupId, CgroupName
 
 ROOT = CgroupId(1)
-"""The root of the v2 hierarchy: the first inode of its file system (fs/kernfs/dir.c)."""
+"""The root of a hierarchy: the first inode of its file system (fs/kernfs/dir.c)."""
 
 
 def path_of(cgroup_id: CgroupId, names: Mapping[CgroupId, CgroupName]) -> str | None:

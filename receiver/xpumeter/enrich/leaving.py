@@ -3,13 +3,17 @@
 
 from collections.abc import Iterable, Mapping, Set
 
+from xpumeter.enrich.leave_out import reason_of
 from xpumeter.enrich.past import Leaving
 from xpumeter.model.calls import RESTARTS, Reason
 from xpumeter.model.devices import KnownDevice
 from xpumeter.model.kernel import Incarnation
 from xpumeter.model.owners import Identity, Owner
 from xpumeter.model.past import Result, Settled
+from xpumeter.model.selection import Selection
 from xpumeter.model.series import Attribution, Usage
+
+SELECT_ALL = Selection()
 
 WAITING_LIMIT = 10_000
 """Sums of ended callers that are kept for a Collector that is away: as many as rows fit into the
@@ -23,6 +27,7 @@ def leaving(
     shown: Attribution,
     told: Set[Owner],
     *,
+    selection: Selection = SELECT_ALL,
     limit: int = WAITING_LIMIT,
 ) -> Leaving:
     """Callers whose settled sums have no use any more.
@@ -39,7 +44,7 @@ def leaving(
         if each.identity is None or each.owner not in shown.ended or each.owner in present:
             continue
         if each.owner in told or each.owner not in exported:
-            done[each.identity] = _not_shown(each, devices, shown)
+            done[each.identity] = _not_shown(each, devices, shown, selection)
         else:
             waiting[each.identity] = each
 
@@ -52,7 +57,7 @@ def leaving(
             for device, sums in each.sums.items()
             for result in sums
         }
-        done[identity] = undelivered | _not_shown(each, devices, shown)
+        done[identity] = undelivered | _not_shown(each, devices, shown, selection)
         too_many -= _size(each)
     return done
 
@@ -62,18 +67,22 @@ def _size(settled: Settled) -> int:
 
 
 def _not_shown(
-    settled: Settled, devices: Mapping[Incarnation, KnownDevice], shown: Attribution
+    settled: Settled,
+    devices: Mapping[Incarnation, KnownDevice],
+    shown: Attribution,
+    selection: Selection,
 ) -> dict[tuple[Incarnation, Result], Reason]:
     """Results of which no series had a part: they were left out, or their device is not known."""
     reasons: dict[tuple[Incarnation, Result], Reason] = {}
     for incarnation, sums in settled.sums.items():
         device = devices.get(incarnation)
-        usage = None
+        usage, reason = None, Reason.UNKNOWN_DEVICE
         if device is not None and settled.owner is not None:
             usage = shown.usages.get((settled.owner, device.device_id))
+            reason = reason_of(settled.owner, device, selection) or Reason.FILTERED
         for result in sums:
             if usage is None or not _has(usage, result):
-                reasons[incarnation, result] = Reason.FILTERED if device else Reason.UNKNOWN_DEVICE
+                reasons[incarnation, result] = reason
     return reasons
 
 

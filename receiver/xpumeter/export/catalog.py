@@ -127,6 +127,23 @@ CALL_INTERRUPTED = Metric(
     On.SERIES,
     (KIND,),
 )
+CALL_ACTIVE = Metric(
+    "xpumeter.call.active",
+    _UPDOWN,
+    "{call}",
+    "Calls in flight: they entered the driver and did not return yet. 0 while there are none.",
+    On.SERIES,
+    (KIND,),
+)
+CALL_OLDEST = Metric(
+    "xpumeter.call.oldest",
+    Instrument.GAUGE,
+    "s",
+    "Age of the oldest call in flight. Absent while there is none. It grows for as long as a "
+    "device does not answer.",
+    On.SERIES,
+    (KIND,),
+)
 CALL_UNATTRIBUTED = Metric(
     "xpumeter.call.unattributed",
     _COUNTER,
@@ -144,5 +161,13 @@ DEVICE_INFO = Metric(
     (PCI_ID, NUMA_NODE),
 )
 
-METRICS = (CALLS, CALL_TIME, CALL_INTERRUPTED, CALL_UNATTRIBUTED, DEVICE_INFO)
+METRICS = (
+    CALLS,
+    CALL_TIME,
+    CALL_INTERRUPTED,
+    CALL_ACTIVE,
+    CALL_OLDEST,
+    CALL_UNATTRIBUTED,
+    DEVICE_INFO,
+)
 """Of containers and devices; the agent's own are in own.py."""

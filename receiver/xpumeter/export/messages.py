@@ -9,6 +9,7 @@ value, until a batch with it was delivered; then a point without a recorded valu
 a batch with that was delivered.
 """
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -20,6 +21,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     NumberDataPoint,
     ResourceMetrics,
     ScopeMetrics,
+    Sum,
 )
 
 from xpumeter.export import catalog, split
@@ -32,6 +34,8 @@ LIMIT_BYTES = 3 << 20
 
 LINGER_S = 60.0
 """From the end of a container to its markers: a scrape once a minute still sees the last value."""
+
+_CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
 
 _HOLD_NS = 60 * 10**9
 """The largest step back of the clock that is waited for."""
@@ -62,12 +66,12 @@ class _Seen:
     point: Point
     ended: bool
 
-    def merged(self, other: "_Seen") -> "_Seen":
-        """Of two points that have all attributes in common."""
+    def merged(self, other: "_Seen", metric: catalog.Metric) -> "_Seen":
+        """Of two points that have all attributes in common: their sum; of ages the larger."""
+        combine = max if metric.instrument is catalog.Instrument.GAUGE else operator.add
+        value = combine(self.point.value, other.point.value)
         start_unix_ns = min(self.point.start_unix_ns, other.point.start_unix_ns)
-        return _Seen(
-            Point(self.point.value + other.point.value, start_unix_ns), self.ended and other.ended
-        )
+        return _Seen(Point(value, start_unix_ns), self.ended and other.ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +190,12 @@ class _Resource:
         message = scope.metrics.add(
             name=metric.name, description=metric.description, unit=metric.unit
         )
-        message.sum.is_monotonic = metric.monotonic
-        message.sum.aggregation_temporality = (
-            AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
-        )
+        data = message.gauge if metric.instrument is catalog.Instrument.GAUGE else message.sum
+        if isinstance(data, Sum):
+            data.is_monotonic = metric.monotonic
+            data.aggregation_temporality = _CUMULATIVE
         for key in keys:
-            self._series[key].message = message.sum.data_points.add(attributes=key_values(key[1]))
+            self._series[key].message = data.data_points.add(attributes=key_values(key[1]))
 
 
 def _fill(series: _Series, metric: catalog.Metric, unix_ns: int) -> None:
@@ -250,7 +254,7 @@ class Messages:
         for resource, key, point, ended in self._naming.points(snapshot):
             one = _Seen(point, ended)
             points = seen.setdefault(resource, {})
-            points[key] = points[key].merged(one) if key in points else one
+            points[key] = points[key].merged(one, key[0]) if key in points else one
 
         for attributes in seen:
             if attributes not in self._resources:

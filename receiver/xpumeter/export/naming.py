@@ -77,13 +77,21 @@ def _device(device: KnownDevice) -> dict[str, str | None]:
     }
 
 
-def _series_points(series: Series) -> Iterator[tuple[PointKey, Point]]:
+def _series_points(series: Series, since_unix_ns: int) -> Iterator[tuple[PointKey, Point]]:
     for (kind, error), point in series.calls.items():
         yield (catalog.CALLS, _call(kind, error)), point
     for kind, point in series.time_ns.items():
         yield (catalog.CALL_TIME, _call(kind)), point
     for kind, point in series.interrupted.items():
         yield (catalog.CALL_INTERRUPTED, _call(kind)), point
+    # Every return has its time, so these are all the kinds that were called.
+    for kind in dict.fromkeys([*series.time_ns, *series.in_flight]):
+        calls = series.in_flight.get(kind)
+        point = Point(calls.calls if calls else 0, since_unix_ns)
+        yield (catalog.CALL_ACTIVE, _call(kind)), point
+    for kind, calls in series.in_flight.items():
+        # A gauge has no start.
+        yield (catalog.CALL_OLDEST, _call(kind)), Point(calls.oldest_ns, 0)
 
 
 class Naming:
@@ -97,7 +105,7 @@ class Naming:
         """Each point of a snapshot: Resource, point, value, and whether its owner is gone."""
         for series in snapshot.series:
             resource = self.resource_of(series)
-            for key, point in _series_points(series):
+            for key, point in _series_points(series, snapshot.since_unix_ns):
                 yield resource, key, point, series.ended
 
         by_id = {device.device_id: device for device in snapshot.devices}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NewType
 
 CgroupId = NewType("CgroupId", int)
-"""Inode number of a cgroup v2 directory: unique within one boot."""
+"""Inode number of a cgroup's directory: unique within one boot and its hierarchy."""
 
 
 Incarnation = NewType("Incarnation", int)

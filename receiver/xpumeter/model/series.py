@@ -2,7 +2,7 @@
 """What enrichment makes of rows, and what is exported."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xpumeter.model.calls import Kind, Reason
@@ -44,6 +44,14 @@ class Attribution:
     devices: Mapping[DeviceId, KnownDevice]
 
 
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Calls of one kind that did not return yet, one at least; `oldest_ns` is the age of one."""
+
+    calls: int
+    oldest_ns: int
+
+
 class Point(NamedTuple):
     """One cumulative value and when it began (Unix time)."""
 
@@ -53,7 +61,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """All series of one Resource: one owner on one device. Keys as in Usage."""
+    """All series of one Resource: one owner on one device. Keys as in Usage.
+
+    `in_flight` has the kinds of which a call did not return yet, and no others.
+    """
 
     owner: Owner
     device: KnownDevice
@@ -61,13 +72,15 @@ class Series:
     time_ns: Mapping[Kind, Point]
     interrupted: Mapping[Kind, Point]
     ended: bool
+    in_flight: Mapping[Kind, InFlight] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """What is exported: the state of every series at one moment, on two clocks.
 
-    `boot_ns` (CLOCK_BOOTTIME) goes on evenly, whatever is done to the other.
+    `boot_ns` (CLOCK_BOOTTIME) goes on evenly, whatever is done to the other. `since_unix_ns` is
+    when counting began: calls in flight are those that entered since then and did not return.
     """
 
     unix_ns: int
@@ -75,3 +88,4 @@ class Snapshot:
     series: tuple[Series, ...]
     devices: tuple[KnownDevice, ...]
     unattributed: Mapping[tuple[DeviceId | None, Reason], Point]
+    since_unix_ns: int = 0

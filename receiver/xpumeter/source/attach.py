@@ -115,6 +115,7 @@ def _attach(loaded: libbpf.Object, plan: hooks.Plan, sha256: bytes, pins: Path) 
         lease_ns=0,
         attach_id=os.urandom(16),
         object_sha256=sha256,
+        hierarchy=probe.hierarchy(),
     )
     loaded.write("meta", meta.pack())
     links = [loaded.attach(program) for program in plan.attach]

@@ -6,6 +6,7 @@ tuples, since dataclasses bring `inspect`, a third of a second of an emulated ma
 """
 
 import struct
+from enum import IntEnum
 from typing import NamedTuple
 
 LAYOUT = 2
@@ -13,6 +14,15 @@ LAYOUT = 2
 
 ROW_LIMIT = 16384
 """XPUMETER_ROWS."""
+
+
+class Hierarchy(IntEnum):
+    """XPUMETER_CGROUP_...: what ids of cgroups are of. `V1`: of one that names nobody."""
+
+    V2 = 0
+    PIDS = 1
+    MEMORY = 2
+    V1 = 3
 
 
 class Struct(NamedTuple):
@@ -73,7 +83,13 @@ CALL_EVENT = Struct(
 META = Struct(
     "meta",
     (
-        *(("layout", "I"), ("hook", "I"), ("attached_boot_ns", "Q"), ("lease_ns", "Q")),
+        *(
+            ("layout", "I"),
+            ("hook", "H"),
+            ("hierarchy", "H"),
+            ("attached_boot_ns", "Q"),
+            ("lease_ns", "Q"),
+        ),
         *(("attach_id", "16s"), ("object_sha256", "32s")),
     ),
 )
@@ -104,14 +120,17 @@ class Meta(NamedTuple):
     lease_ns: int
     attach_id: bytes
     object_sha256: bytes
+    hierarchy: int = Hierarchy.V2
 
     def pack(self) -> bytes:
         """As the `meta` map holds it."""
-        return _META.pack(*self)
+        layout, hook, *others, hierarchy = self
+        return _META.pack(layout, hook, hierarchy, *others)
 
 
 def decode_meta(data: bytes) -> Meta | None:
     """What the reader of `meta` gives; None if that is no whole record."""
     if len(data) < _META_FILE.size:
         return None
-    return Meta(*_META_FILE.unpack_from(data)[1:])
+    _, number, hook, hierarchy, *others = _META_FILE.unpack_from(data)
+    return Meta._make([number, hook, *others, hierarchy])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from xpumeter.errors import DriverNotLoaded, HostError, MissingCapability
 from xpumeter.hook import PINS
 from xpumeter.source import privileges
+from xpumeter.source.layout import Hierarchy
 from xpumeter.source.privileges import Capability
 
 
@@ -45,9 +46,27 @@ def look(root: Path = Path("/")) -> Host:
     )
 
 
-def has_cgroup_v2(root: Path = Path("/")) -> bool:
-    """Whether the v2 hierarchy is the only one: else its ids and names say nothing of pods."""
-    return (root / "sys/fs/cgroup/cgroup.controllers").exists()
+def hierarchy(root: Path = Path("/")) -> Hierarchy:
+    """The hierarchy of cgroups in which container runtimes make theirs.
+
+    They use every v1 hierarchy that has a controller, and the v2 one, as its only one, where the
+    controllers are on that. Source: /proc/cgroups, which is the host's in a container too; its
+    second column is 0 for a controller that is on no v1 hierarchy.
+    """
+    try:
+        lines = (root / "proc/cgroups").read_text().splitlines()
+    except OSError:  # a kernel without v1
+        return Hierarchy.V2
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    enabled = {row[0]: row[1] != "0" for row in rows if len(row) == 4 and row[3] != "0"}
+    if not any(enabled.values()):
+        return Hierarchy.V2
+    if enabled.get("pids"):
+        return Hierarchy.PIDS
+    if enabled.get("memory"):
+        return Hierarchy.MEMORY
+    # The others may be anywhere; where one of these two is on v2, so are the containers.
+    return Hierarchy.V2 if enabled.keys() & {"pids", "memory"} else Hierarchy.V1
 
 
 def is_bpffs(path: Path, *, mounts: Path = Path("/proc/self/mounts")) -> bool:

@@ -23,11 +23,11 @@ from xpumeter.source import layout
 _ROWS = layout.record(layout.ROW_KEY.codes, layout.ROW.codes)
 _ROW_BYTES = struct.Struct(f"{_ROWS.size}s")
 _ROW_KEY_SIZE = layout.record(layout.ROW_KEY.codes).size
-_THREADS = layout.record(layout.KEY_U64, layout.THREAD.codes)
 _CGROUPS = layout.record(layout.KEY_U64, layout.CGROUP_NAME.codes)
 _DEVICES = layout.record(layout.DEVICE_KEY.codes, layout.DEVICE.codes)
 _TOTALS = layout.record(layout.KEY_U32, layout.TOTAL.codes)
 _LOSSES = layout.record(layout.KEY_U32, layout.LOSSES.codes)
+_THREADS = layout.record(layout.KEY_U64, layout.THREAD.codes)
 _EVENT = layout.record(layout.CALL_EVENT.codes)
 
 

@@ -61,11 +61,10 @@ static void check(const struct node *node)
 
 void read_order(struct order *order, int argc, char **argv)
 {
-	static const struct option options[] = {{"threads", required_argument, 0, 't'},
-						{"pause-us", required_argument, 0, 'p'},
-						{"hold-s", required_argument, 0, 'h'},
-						{"speed", required_argument, 0, 's'},
-						{0}};
+	static const struct option options[] = {
+		{"threads", required_argument, 0, 't'}, {"pause-us", required_argument, 0, 'p'},
+		{"hold-s", required_argument, 0, 'h'},	{"speed", required_argument, 0, 's'},
+		{"hang", no_argument, 0, 'g'},		{0}};
 	int option;
 
 	order->threads = 1;
@@ -82,6 +81,9 @@ void read_order(struct order *order, int argc, char **argv)
 			break;
 		case 's':
 			order->speed = number(optarg);
+			break;
+		case 'g':
+			order->hang = 1;
 			break;
 		default:
 			exit(64);

@@ -26,7 +26,7 @@ struct node {
 
 /* Of the command line. */
 struct order {
-	unsigned long threads, pause_us, hold_s, speed;
+	unsigned long threads, pause_us, hold_s, speed, hang;
 	unsigned long node_count;
 	struct node nodes[NODES];
 };
@@ -34,6 +34,9 @@ struct order {
 /* Read the command line; an order that cannot be carried out ends the program.
  */
 void read_order(struct order *order, int argc, char **argv);
+
+/* Make one wait on this node, which has to be virtio_gpu's, that does not return. */
+_Noreturn void hang(const char *path);
 
 /* Say what is wrong with which, and exit with this status. */
 _Noreturn void die(int status, const char *what, const char *which);

@@ -4,12 +4,13 @@
  *
  *   workload [--threads N] [--pause-us US] [--hold-s S] NODE [KIND=N]... [NODE [KIND=N]...]...
  *   workload --speed N NODE
+ *   workload --hang NODE
  *
  * KIND is submit, alloc, free, wait or other; N calls of it, in each thread.  The first `other`
  * call asks the driver's name, so there is always one.  Prints a JSON line for each node, kind and
  * outcome, then stays S seconds with the nodes open.  `--speed` makes N calls of kind other and
- * nothing else.  Exit status: 0, or 64 for an order that cannot be carried out, 66 for a node that
- * cannot be opened.
+ * nothing else; `--hang` makes one wait, and stays in it until it is killed.  Exit status: 0, or 64
+ * for an order that cannot be carried out, 66 for a node that cannot be opened.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -210,6 +211,8 @@ int main(int argc, char **argv)
 	pthread_t *ids;
 
 	read_order(&order, argc, argv);
+	if (order.hang)
+		hang(order.nodes[0].path);
 	if (order.speed)
 		return measure_speed();
 
