@@ -2,6 +2,8 @@
 """The agent's own metrics go where the counts go, in the same way."""
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,3 +129,18 @@ def test_the_users_attributes_are_on_its_resource(
             "service.name": "accounting",
         }.items()
     )
+
+
+def test_over_grpc_nothing_of_http_is_imported() -> None:
+    """It would be five packages of memory for nothing."""
+    program = (
+        "import sys\n"
+        "from xpumeter.destination import OtlpGrpc\n"
+        "from xpumeter.export.own_exporter import own_exporter\n"
+        "from xpumeter.export.transport import open_transport\n"
+        "open_transport(OtlpGrpc()), own_exporter(OtlpGrpc())\n"
+        "print(sorted({'requests', 'urllib3'} & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+    assert done.stdout == b"[]\n"

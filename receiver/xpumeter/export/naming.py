@@ -86,19 +86,26 @@ def _series_points(series: Series) -> Iterator[tuple[PointKey, Point]]:
         yield (catalog.CALL_INTERRUPTED, _call(kind)), point
 
 
+_Named = dict[tuple[Owner, DeviceId], tuple[KnownDevice, Attributes]]
+
+
 class Naming:
     """Spreads a snapshot over Resources; `host` are the attributes that all of them have."""
 
     def __init__(self, host: Mapping[str, str]) -> None:
         self._host = dict(host)
         self._started: dict[DeviceId, int] = {}
+        self._before: _Named = {}
 
     def points(self, snapshot: Snapshot) -> Iterator[tuple[Attributes, PointKey, Point, bool]]:
         """Each point of a snapshot: Resource, point, value, and whether its owner is gone."""
+        named: _Named = {}
         for series in snapshot.series:
-            resource = _known({**self._host, **_owner(series.owner), **_device(series.device)})
+            resource = self._named(series, named)
             for key, point in _series_points(series):
                 yield resource, key, point, series.ended
+
+        self._before = named
 
         by_id = {device.device_id: device for device in snapshot.devices}
         for device in by_id.values():
@@ -123,6 +130,16 @@ class Naming:
                 else _known({**self._host, "hw.id": device_id})
             )
             yield resource, (catalog.CALL_UNATTRIBUTED, _reason(reason)), point, False
+
+    def _named(self, series: Series, named: _Named) -> Attributes:
+        """Attributes of its Resource, made once for as long as it is shown: they do not change."""
+        key = (series.owner, series.device.device_id)
+        before = self._before.get(key)
+        if before is None or before[0] is not series.device:
+            everything = {**self._host, **_owner(series.owner), **_device(series.device)}
+            before = (series.device, _known(everything))
+        named[key] = before
+        return before[1]
 
     def _of_device(self, device: KnownDevice) -> Attributes:
         return _known({**self._host, **_device(device)})
