@@ -3,6 +3,7 @@
 # make test [TESTS=...]        every test; fails where a layer cannot run
 # make unit                    the tests that need no VM and no Collector
 # make test-long               5,000 examples for each property and history; docs/evidence.md
+# make bench                   what it costs, against the SDK's exporter
 # make check                   linters and types; make format mends what can be mended
 # make venv                    xpumeter in .venv, with everything for development
 # make vm                      a VM to try things in, until Ctrl-C or make stop
@@ -16,7 +17,7 @@ LAYERS := layout,collector,vm
 export JOB
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help demo test unit test-long check format venv host lab vm job stop docs lock clean
+.PHONY: help demo test unit test-long bench check format venv host lab vm job stop docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -66,6 +67,9 @@ unit: bpf
 test-long: bpf
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -q -k "not nothing" \
 		$$(grep -l hypothesis tests/unit/*.py)
+
+bench: host bpf
+	XPUMETER_REQUIRE=collector $(BIN)/python -m pytest -q -s tests/bench
 
 check: venv
 	$(BIN)/ruff format --check .

@@ -10,7 +10,6 @@ XpumeterError              exit 70  a fault of ours
 |  +- NotAttached          exit 75  nothing is attached here (yet)
 |     +- PinsUnusable               ... or something that this process cannot read
 +- RuntimeUnavailable      none     the container runtime did not answer; names come later
-+- ExportError             none     the Collector did not take a batch; the next has the totals
 
 Exit codes are those of sysexits.h. Only `cli.py` prints these; the agent's loop catches what it
 can outlive and counts it.
@@ -67,7 +66,3 @@ class PinsUnusable(NotAttached):
 
 class RuntimeUnavailable(XpumeterError):  # noqa: N818
     """The container runtime did not answer, or answered nonsense; counts wait for their names."""
-
-
-class ExportError(XpumeterError):
-    """The Collector did not take a batch; the next one carries the totals."""

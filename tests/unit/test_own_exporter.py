@@ -2,6 +2,10 @@
 """The agent's own metrics go where the counts go, in the same way."""
 
 import logging
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +14,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, G
 
 from fake_collector import FakeCollector, serving, until
 from fake_http_collector import FakeHttpCollector, serving_http, status
-from scene import GRPC, HTTP, authority, scene, tls
+from scene import GRPC, HTTP, authority, other_authority, scene, tls
 from xpumeter.destination import (
     Compression,
     Destination,
@@ -92,6 +96,35 @@ def test_over_tls(tmp_path: Path, protocol: str) -> None:
         assert len(guarded.collector.taken) == 1
 
 
+@pytest.mark.parametrize("protocol", [GRPC, HTTP])
+def test_renewed_certificates_are_taken_up(tmp_path: Path, protocol: str) -> None:
+    """As for the counts; what is not whole yet changes nothing."""
+    ca = tmp_path / "ca.pem"
+    other_authority().cert_pem.write_to_path(str(ca))
+    with scene(protocol) as guarded:
+        guarded.secure = True
+        guarded.front.tls = tls(authority().issue_cert("127.0.0.1"))
+        guarded.front.listen()
+        if protocol == GRPC:
+            one = telemetry(
+                OtlpGrpc(guarded.endpoint, GrpcTls(str(ca)), timeout_s=1), interval_s=0.05
+            )
+        else:
+            one = telemetry(
+                OtlpHttp(guarded.endpoint, tls=HttpTls(str(ca)), timeout_s=1), interval_s=0.05
+            )
+        until(lambda: guarded.front.connections >= 1)
+        ca.write_text("half")
+        os.utime(ca, ns=(1, 1))
+        time.sleep(0.2)  # some intervals
+        assert guarded.collector.taken == []
+
+        authority().cert_pem.write_to_path(str(ca))
+        os.utime(ca, ns=(2, 2))
+        until(lambda: len(guarded.collector.taken) > 0)
+        one.close(deadline_s=5)
+
+
 def test_a_collector_that_is_away_is_one_line(
     collector: FakeHttpCollector, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,3 +161,18 @@ def test_the_users_attributes_are_on_its_resource(
             "service.name": "accounting",
         }.items()
     )
+
+
+def test_over_grpc_nothing_of_http_is_imported() -> None:
+    """It would be five packages of memory for nothing."""
+    program = (
+        "import sys\n"
+        "from xpumeter.destination import OtlpGrpc\n"
+        "from xpumeter.export.own_exporter import own_exporter\n"
+        "from xpumeter.export.transport import open_transport\n"
+        "open_transport(OtlpGrpc()), own_exporter(OtlpGrpc())\n"
+        "print(sorted({'requests', 'urllib3'} & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+    assert done.stdout == b"[]\n"

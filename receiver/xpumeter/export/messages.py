@@ -4,27 +4,27 @@
 OpenTelemetry's SDK holds one Resource per provider and never forgets a series (decision 8). So the
 messages are ours: kept from one snapshot to the next and changed in place.
 
-The end of a series is told in two steps, since a Collector forgets it at the second: first its last
-value, until a batch with it was delivered; then a point without a recorded value, the marker, until
-a batch with that was delivered.
+What is told of each point, from its first value to its end, is in `lives`.
 """
 
-import operator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     AggregationTemporality,
     DataPointFlags,
-    NumberDataPoint,
+    Gauge,
+    Metric,
     ResourceMetrics,
     ScopeMetrics,
     Sum,
 )
 
 from xpumeter.export import catalog, split
+from xpumeter.export.lives import Life, Moment, Seen, State
 from xpumeter.export.naming import Attributes, Naming, PointKey, key_values
 from xpumeter.model.owners import Owner
 from xpumeter.model.series import Point, Snapshot
@@ -53,112 +53,90 @@ class Batch:
     points: int = 0
 
 
-class _State(Enum):
-    LIVE = auto()
-    MARKED = auto()
-    DONE = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A point as the snapshot shows it."""
-
-    point: Point
-    ended: bool
-
-    def merged(self, other: "_Seen", metric: catalog.Metric) -> "_Seen":
-        """Of two points that have all attributes in common: their sum; of ages the larger."""
-        combine = max if metric.instrument is catalog.Instrument.GAUGE else operator.add
-        value = combine(self.point.value, other.point.value)
-        start_unix_ns = min(self.point.start_unix_ns, other.point.start_unix_ns)
-        return _Seen(Point(value, start_unix_ns), self.ended and other.ended)
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    seq: int
-    delivered: int
-    unix_ns: int
-    boot_ns: int
-    linger_ns: int
-
-
 @dataclass(slots=True)
-class _Series:
-    """One point from batch to batch.
+class _Group:
+    """What a snapshot shows of one Resource, in its order; a key may come twice.
 
-    `since` is the first batch that had this value or this marker; `ended_boot_ns` when the end was
-    seen first.
+    `ended` are the places of points whose owner is gone: none, as a rule.
     """
 
-    point: Point | None = None
-    state: _State = _State.DONE
-    since: int = 0
-    ended_boot_ns: int | None = None
-    message: NumberDataPoint | None = None
+    keys: list[PointKey] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
 
-    def advance(self, seen: _Seen | None, now: _Moment) -> None:
-        """Move on to what the next batch says; `seen` is None if the snapshot lacks the series."""
-        changed = seen is not None and seen.point != self.point
-        if seen is not None and (changed or not seen.ended):
-            if changed or self.state is not _State.LIVE:
-                self.since = now.seq
-            self.point, self.state, self.ended_boot_ns = seen.point, _State.LIVE, None
-        if seen is not None and not seen.ended:
-            return
-        if seen is not None and self.ended_boot_ns is None:
-            self.ended_boot_ns = now.boot_ns
-        delivered = now.delivered >= self.since
-        # What the snapshot lacks got another name. It never waits, not even until it was
-        # delivered: its calls are in the other series by now.
-        due = seen is None or (delivered and self._lingered(now))
-        if self.state is _State.MARKED and delivered:
-            self.state = _State.DONE
-        elif self.state is _State.LIVE and due:
-            self.state, self.since = _State.MARKED, now.seq
-
-    def _lingered(self, now: _Moment) -> bool:
-        return now.boot_ns - (self.ended_boot_ns or 0) >= now.linger_ns
+    def by_key(self) -> dict[PointKey, Seen]:
+        """Each key once: points with all attributes in common are added up."""
+        seen: dict[PointKey, Seen] = {}
+        ended = set(self.ended)
+        for place, (key, point) in enumerate(zip(self.keys, self.points, strict=True)):
+            one = Seen(point, place in ended)
+            seen[key] = seen[key].merged(one, key[0]) if key in seen else one
+        return seen
 
 
 class _Resource:
-    """The message of one Resource, rebuilt when points come or go, else changed in place."""
+    """The message of one Resource, rebuilt when points come or go, else changed in place.
+
+    Attributes:
+        points: How many it has.
+    """
 
     def __init__(self, attributes: Attributes, scope: InstrumentationScope) -> None:
         self._attributes = attributes
         self._scope = scope
-        self._series: dict[PointKey, _Series] = {}
+        self._series: dict[PointKey, Life] = {}
+        self._keys: list[PointKey] = []
         self._message = ResourceMetrics()
+        self.points = 0
 
-    def update(self, seen: Mapping[PointKey, _Seen], now: _Moment) -> bool:
+    def update(self, group: _Group, now: Moment) -> bool:
         """Take over what the snapshot shows. False if nothing is left to say, now or later."""
-        before = {key: series.state for key, series in self._series.items()}
+        # As a rule the same points live on. Then nothing need be looked up, which is most of the
+        # cost with thousands of series.
+        alive = bool(group.keys) and not group.ended
+        if alive and group.keys == self._keys:
+            self._live_on(group.points, now)
+            return True
+        left = self._update(group.by_key(), now)
+        self._keys = group.keys if alive and group.keys == list(self._series) else []
+        return left
+
+    def _live_on(self, points: list[Point], now: Moment) -> None:
+        for series, point, (metric, _) in zip(
+            self._series.values(), points, self._keys, strict=True
+        ):
+            assert series.message is not None  # noqa: S101
+            series.message.time_unix_nano = now.unix_ns
+            if point != series.point:
+                series.point, series.since = point, now.seq
+                _fill(series, metric)
+
+    def _update(self, seen: Mapping[PointKey, Seen], now: Moment) -> bool:
         for key in seen:
-            self._series.setdefault(key, _Series())
-        for key, series in self._series.items():
-            series.advance(seen.get(key), now)
-        # What the snapshot still lists as ended stays known, or it would begin again.
-        self._series = {
-            key: series
-            for key, series in self._series.items()
-            if key in seen or series.state is not _State.DONE
-        }
-        if before != {key: series.state for key, series in self._series.items()}:
+            if key not in self._series:
+                self._series[key] = Life()
+        turned = [series.advance(seen.get(key), now) for key, series in self._series.items()]
+        anew = any(turned)
+        if len(self._series) > len(seen):
+            # What the snapshot still lists as ended stays known, or it would begin again.
+            self._series = {
+                key: series
+                for key, series in self._series.items()
+                if key in seen or series.state is not State.DONE
+            }
+        if anew:
             self._rebuild()
         for (metric, _), series in self._series.items():
             if series.message is not None:
-                _fill(series, metric, now.unix_ns)
+                series.message.time_unix_nano = now.unix_ns
+                if anew or series.since == now.seq:
+                    _fill(series, metric)
         return bool(self._series)
-
-    @property
-    def points(self) -> int:
-        """How many points the message has."""
-        return sum(series.message is not None for series in self._series.values())
 
     @property
     def is_done(self) -> bool:
         """Whether the markers of all its points were delivered."""
-        return all(series.state is _State.DONE for series in self._series.values())
+        return all(series.state is State.DONE for series in self._series.values())
 
     def serialized(self) -> bytes:
         """Bytes of the ResourceMetrics; empty if it has no points."""
@@ -170,45 +148,68 @@ class _Resource:
         marked: list[PointKey] = []
         for key, series in self._series.items():
             series.message = None
-            if series.state is _State.LIVE:
+            if series.state is State.LIVE:
                 live.setdefault(key[0], []).append(key)
-            elif series.state is _State.MARKED:
+            elif series.state is State.MARKED:
                 marked.append(key)
-        if not live and not marked:
+        self.points = sum(map(len, live.values())) + len(marked)
+        if not self.points:
             return
-        self._message.schema_url = catalog.SCHEMA_URL
-        self._message.resource.attributes.extend(key_values(self._attributes))
-        scope = self._message.scope_metrics.add(schema_url=catalog.SCHEMA_URL, scope=self._scope)
-        for keys in live.values():
-            self._add_metric(scope, keys)
+        message = ResourceMetrics(schema_url=catalog.SCHEMA_URL)
+        message.resource.attributes.extend(key_values(self._attributes))
+        scope = message.scope_metrics.add(schema_url=catalog.SCHEMA_URL, scope=self._scope)
         # Collectors up to 0.161 leave a Metric at its first marker: each has one of its own.
-        for key in marked:
-            self._add_metric(scope, [key])
-
-    def _add_metric(self, scope: ScopeMetrics, keys: list[PointKey]) -> None:
-        metric = keys[0][0]
-        message = scope.metrics.add(
-            name=metric.name, description=metric.description, unit=metric.unit
-        )
-        data = message.gauge if metric.instrument is catalog.Instrument.GAUGE else message.sum
-        if isinstance(data, Sum):
-            data.is_monotonic = metric.monotonic
-            data.aggregation_temporality = _CUMULATIVE
-        for key in keys:
-            self._series[key].message = data.data_points.add(attributes=key_values(key[1]))
+        metrics = [*live.values(), *([key] for key in marked)]
+        for keys in metrics:
+            _add_metric(scope, keys)
+        # Read from its bytes a message takes half the memory of the same one made bit by bit.
+        self._message = ResourceMetrics.FromString(message.SerializeToString())
+        for metric, keys in zip(self._message.scope_metrics[0].metrics, metrics, strict=True):
+            for key, point in zip(keys, _data_of(metric).data_points, strict=True):
+                self._series[key].message = point
 
 
-def _fill(series: _Series, metric: catalog.Metric, unix_ns: int) -> None:
+def _add_metric(scope: ScopeMetrics, keys: list[PointKey]) -> None:
+    metric = keys[0][0]
+    message = scope.metrics.add(name=metric.name, description=metric.description, unit=metric.unit)
+    if metric.instrument is catalog.Instrument.GAUGE:
+        message.gauge.SetInParent()
+    else:
+        message.sum.is_monotonic = metric.monotonic
+        message.sum.aggregation_temporality = _CUMULATIVE
+    for key in keys:
+        _data_of(message).data_points.add(attributes=key_values(key[1]))
+
+
+def _data_of(message: Metric) -> Gauge | Sum:
+    return message.gauge if message.HasField("gauge") else message.sum
+
+
+def _fill(series: Life, metric: catalog.Metric) -> None:
     message, point = series.message, series.point
     assert message is not None and point is not None  # noqa: S101, PT018
-    message.time_unix_nano = unix_ns
     message.start_time_unix_nano = point.start_unix_ns
-    if series.state is _State.MARKED:
+    if series.state is State.MARKED:
         message.flags = DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
     elif metric.unit == "s":
         message.as_double = point.value / 1e9
     else:
         message.as_int = point.value
+
+
+@contextmanager
+def _no_search_for_garbage() -> Iterator[None]:
+    """With thousands of series Python would search them for cycles, of which there are none.
+
+    That takes a quarter of the time. What is made here lives until the next batch at least.
+    """
+    searches = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searches:
+            gc.enable()
 
 
 class Messages:
@@ -246,21 +247,30 @@ class Messages:
 
         A batch has every series, so that the newest stands for all before it.
         """
+        with _no_search_for_garbage():
+            return self._update(snapshot, delivered)
+
+    def _update(self, snapshot: Snapshot, delivered: int) -> Batch:
         self._seq += 1
         if not self._unix_ns - _HOLD_NS < snapshot.unix_ns < self._unix_ns:
             self._unix_ns = snapshot.unix_ns
-        now = _Moment(self._seq, delivered, self._unix_ns, snapshot.boot_ns, self._linger_ns)
-        seen: dict[Attributes, dict[PointKey, _Seen]] = {}
+        now = Moment(self._seq, delivered, self._unix_ns, snapshot.boot_ns, self._linger_ns)
+        seen: dict[Attributes, _Group] = {}
+        last: Attributes | None = None
         for resource, key, point, ended in self._naming.points(snapshot):
-            one = _Seen(point, ended)
-            points = seen.setdefault(resource, {})
-            points[key] = points[key].merged(one, key[0]) if key in points else one
+            if resource is not last:
+                group, last = seen.setdefault(resource, _Group()), resource
+            if ended:
+                group.ended.append(len(group.keys))
+            group.keys.append(key)
+            group.points.append(point)
 
         for attributes in seen:
             if attributes not in self._resources:
                 self._resources[attributes] = _Resource(attributes, self._scope)
+        nothing = _Group()
         for attributes in list(self._resources):
-            if not self._resources[attributes].update(seen.get(attributes, {}), now):
+            if not self._resources[attributes].update(seen.get(attributes, nothing), now):
                 del self._resources[attributes]
         self._let_go(seen)
         self.told = self._told(snapshot)

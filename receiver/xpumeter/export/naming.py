@@ -94,19 +94,27 @@ def _series_points(series: Series, since_unix_ns: int) -> Iterator[tuple[PointKe
         yield (catalog.CALL_OLDEST, _call(kind)), Point(calls.oldest_ns, 0)
 
 
+_Named = dict[tuple[Owner, DeviceId], tuple[KnownDevice, Attributes]]
+
+
 class Naming:
     """Spreads a snapshot over Resources; `host` are the attributes that all of them have."""
 
     def __init__(self, host: Mapping[str, str]) -> None:
         self._host = dict(host)
         self._started: dict[DeviceId, int] = {}
+        self._before: _Named = {}
 
     def points(self, snapshot: Snapshot) -> Iterator[tuple[Attributes, PointKey, Point, bool]]:
         """Each point of a snapshot: Resource, point, value, and whether its owner is gone."""
+        named: _Named = {}
         for series in snapshot.series:
             resource = self.resource_of(series)
+            named[series.owner, series.device.device_id] = series.device, resource
             for key, point in _series_points(series, snapshot.since_unix_ns):
                 yield resource, key, point, series.ended
+
+        self._before = named
 
         by_id = {device.device_id: device for device in snapshot.devices}
         for device in by_id.values():
@@ -133,7 +141,10 @@ class Naming:
             yield resource, (catalog.CALL_UNATTRIBUTED, _reason(reason)), point, False
 
     def resource_of(self, series: Series) -> Attributes:
-        """Attributes of the Resource that a series is on."""
+        """Attributes of its Resource, made once for as long as it is shown: they do not change."""
+        before = self._before.get((series.owner, series.device.device_id))
+        if before is not None and before[0] is series.device:
+            return before[1]
         return _known({**self._host, **_owner(series.owner), **_device(series.device)})
 
     def _of_device(self, device: KnownDevice) -> Attributes:

@@ -4,6 +4,7 @@
 Importing this imports the SDK, 10 MiB.
 """
 
+import contextlib
 import logging
 from typing import Any
 
@@ -22,6 +23,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 
 from xpumeter.destination import Destination, OtlpGrpc
+from xpumeter.errors import ConfigError
 from xpumeter.export import tls
 from xpumeter.export.endpoint import grpc_target
 
@@ -55,9 +57,7 @@ class _OwnExporter(MetricExporter):
     def export(
         self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any
     ) -> MetricExportResult:
-        if (stamp := tls.stamp(self._destination.tls)) != self._stamp:
-            self._stock = _stock(self._destination)
-            self._stamp = stamp
+        self._renew()
         result = self._stock.export(metrics_data, timeout_millis, **kwargs)
         failing = result is not MetricExportResult.SUCCESS
         endpoint = self._destination.endpoint
@@ -67,6 +67,15 @@ class _OwnExporter(MetricExporter):
             _log.info("event=telemetry endpoint=%s state=OK", endpoint)
         self._failing = failing
         return result
+
+    def _renew(self) -> None:
+        """Take up certificates that have changed; a pair of which half is there is left alone."""
+        if (stamp := tls.stamp(self._destination.tls)) == self._stamp:
+            return
+        with contextlib.suppress(ConfigError):
+            before, self._stock = self._stock, _stock(self._destination)
+            before.shutdown()
+            self._stamp = stamp
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:  # noqa: ARG002 (the SDK's)
         """Nothing waits here."""
