@@ -40,9 +40,12 @@ _log = logging.getLogger(__name__)
 _FIRST_EXPORT_S = 1.0
 """From the start to the first export: what was counted before is known at once."""
 
-_GATHER_S = 0.5
-"""From the first call of a row to the look at it: rows that open together are looked at once, and
-the runtime is asked twice a second at most."""
+_GATHER_S = 0.1
+"""From the first call of a row to the look at it: rows that open together are looked at once, and a
+container that lives a moment is asked for while its runtime knows it."""
+
+_LOOK_PAUSE_S = 0.5
+"""Between two looks that the ring asks for, however many rows open."""
 
 _POLL_S = 1.0
 """Between two looks where no ring wakes."""
@@ -91,6 +94,7 @@ class Pipeline:
         headers = dict(exporter.headers)
         self._sender = Sender(exporter.endpoint, headers=headers, timeout_s=exporter.timeout_s)
         self._devices: dict[Incarnation, KnownDevice] = {}
+        self._looked_s = -math.inf
         self._bad_sysfs = 0
         self._stats = AgentStats(hook=pins.hook, row_limit=layout.ROW_LIMIT)
         self._telemetry: Telemetry | None = None
@@ -128,7 +132,7 @@ class Pipeline:
         next_export_s = time.monotonic() + _FIRST_EXPORT_S
         while not stop:
             if self._wait(stop, until_s=min(next_export_s, self._next_look_s())):
-                stop.wait(_GATHER_S)
+                stop.wait(max(_GATHER_S, self._looked_s + _LOOK_PAUSE_S - time.monotonic()))
             late_s = time.monotonic() - next_export_s
             if late_s < 0:
                 self._look()
@@ -155,6 +159,7 @@ class Pipeline:
 
     def _look(self, *, may_ask: bool = True) -> Reading:
         """Read the kernel, and learn who and what is new."""
+        self._looked_s = time.monotonic()
         reading = self._pins.read()
         callers = {row.cgroup_id for row in reading.rows}
         self._callers.update(callers, self._pins.cgroups(), may_ask=may_ask)
