@@ -2,7 +2,8 @@
 # make demo                    the whole way once, on real parts: pods, kernel, Collector, Prometheus
 # make test [TESTS=...]        every test; fails where a layer cannot run
 # make unit                    the tests that need no VM and no Collector
-# make test-long               5,000 examples for each property and history; docs/evidence.md
+# make test-long               5,000 examples for each property and history, and more churn in the
+#                              VMs; docs/evidence.md
 # make bench                   what it costs, against the SDK's exporter
 # make check                   linters and types; make format mends what can be mended
 # make venv                    xpumeter in .venv, with everything for development
@@ -64,9 +65,10 @@ test: lab
 unit: bpf
 	$(BIN)/python -m pytest tests/unit
 
-test-long: bpf
+test-long: lab
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -q -k "not nothing" \
 		$$(grep -l hypothesis tests/unit/*.py)
+	XPUMETER_LONG=1 XPUMETER_REQUIRE=$(LAYERS) $(BIN)/python -m pytest -q -s tests/vm/test_churn.py
 
 bench: host bpf
 	XPUMETER_REQUIRE=collector $(BIN)/python -m pytest -q -s tests/bench

@@ -53,9 +53,12 @@ _log = logging.getLogger(__name__)
 _FIRST_EXPORT_S = 1.0
 """From the start to the first export: what was counted before is known at once."""
 
-_GATHER_S = 0.5
-"""From the first call of a row to the look at it: rows that open together are looked at once, and
-the runtime is asked twice a second at most."""
+_GATHER_S = 0.1
+"""From the first call of a row to the look at it: rows that open together are looked at once, and a
+container that lives a moment is asked for while its runtime knows it."""
+
+_LOOK_PAUSE_S = 0.5
+"""Between two looks that the ring asks for, however many rows open."""
 
 _POLL_S = 1.0
 """Between two looks where no ring wakes."""
@@ -124,6 +127,7 @@ class Pipeline:
         self._selection = config.processors.filter.selection
         self._read_ns = 0
         self._devices: dict[Incarnation, KnownDevice] = {}
+        self._looked_s = -math.inf
         self._bad_sysfs = 0
         self._serving.start(
             alive=self._health.alive, ready=self._health.ready, metrics=self._outlets.metrics
@@ -151,7 +155,7 @@ class Pipeline:
         next_export_s = time.monotonic() + _FIRST_EXPORT_S
         while not stop:
             if self._wait(stop, until_s=min(next_export_s, self._next_look_s())):
-                stop.wait(_GATHER_S)
+                stop.wait(max(_GATHER_S, self._looked_s + _LOOK_PAUSE_S - time.monotonic()))
             late_s = time.monotonic() - next_export_s
             if late_s < 0:
                 self._look()
@@ -179,6 +183,7 @@ class Pipeline:
     def _look(self, *, may_ask: bool = True) -> Reading:
         """Read the kernel, and learn who and what is new."""
         self._read_ns = time.monotonic_ns()
+        self._looked_s = self._read_ns / 1e9
         reading = self._pins.read()
         # A call that hangs may be its caller's first, and has no row then.
         callers = {row.cgroup_id for row in reading.rows}

@@ -29,7 +29,7 @@ PACKAGES = (
 )
 """What must be installed on the host, with reasons.  Everything else is unpacked into the cache."""
 
-COLD_GIB, WARM_GIB = 8, 1  # of which Go's own caches take 3
+COLD_GIB, WARM_GIB = 10, 1  # of which Go's own caches take 5
 MEMORY_GIB = 3  # a guest of 2 GiB, QEMU, a Collector
 
 

@@ -20,7 +20,7 @@ TAGS = "no_btrfs no_devmapper no_zfs no_aufs"
 
 
 def containerd(cache: Cache, version: str) -> Path:
-    """Folder with containerd and its shim, of one of VERSIONS; two minutes of CPU if not there."""
+    """Folder with containerd and its shim, of one of VERSIONS; minutes of CPU if not there."""
     pinned = PINNED / version
     mod = (pinned / "go.mod").read_text()
     module = re.search(r"^\t(github\.com/containerd/containerd(?:/v2)?) (v\S+)", mod, re.MULTILINE)
@@ -29,7 +29,7 @@ def containerd(cache: Cache, version: str) -> Path:
     environment = go_environment(go)
 
     def build(into: Path) -> None:
-        say(f"  containerd: building {module[2]}, two minutes, once")
+        say(f"  containerd: building {module[2]}, some minutes, once")
         work = into / "work"
         shutil.copytree(pinned, work)
         flags = f"-s -w -X {module[1]}/version.Version={module[2]}"
