@@ -175,7 +175,10 @@ static __always_inline __u64 payer_of(__u64 cgroup_id)
 	return stored && stored->tenant ? cgroup_id : name_cgroup();
 }
 
-/* Tracepoint cgroup_rmdir(struct cgroup *, const char *path), include/trace/events/cgroup.h. */
+/*
+ * Tracepoint cgroup_rmdir(struct cgroup *, const char *path), include/trace/events/cgroup.h.  It is
+ * that of every hierarchy, and each of v1 has ids of its own, which are others' here.
+ */
 SEC("raw_tp/cgroup_rmdir")
 int on_cgroup_rmdir(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -183,7 +186,7 @@ int on_cgroup_rmdir(struct bpf_raw_tracepoint_args *ctx)
 	__u64 id = BPF_CORE_READ(cgroup, kn, id);
 	struct cgroup_name *name = bpf_map_lookup_elem(&cgroups, &id);
 
-	if (name)
+	if (name && !BPF_CORE_READ(cgroup, root, hierarchy_id))
 		name->dead_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -54,8 +54,13 @@ struct kernfs_node {
 	unsigned long long id;
 } KERNEL;
 
+struct cgroup_root {
+	int hierarchy_id; /* 0: cgroup v2, as in /proc/PID/cgroup */
+} KERNEL;
+
 struct cgroup {
 	struct kernfs_node *kn;
+	struct cgroup_root *root;
 	int level; /* how many are above it */
 } KERNEL;
 

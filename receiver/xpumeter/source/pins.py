@@ -61,6 +61,13 @@ class Pins:
                 return None
             raise
 
+    def _check_attach(self) -> None:
+        if read_meta(self._folder).attach_id != self.meta.attach_id:
+            raise NotAttached(
+                f"{self._folder} was attached anew: these are other counts",
+                hint="restart the agent",
+            )
+
     def read(self) -> Reading:
         """All rows, between two readings of the totals; calls that are open, before these.
 
@@ -69,11 +76,7 @@ class Pins:
         Raises:
             NotAttached: The pins are gone, or are those of another attach by now.
         """
-        if read_meta(self._folder).attach_id != self.meta.attach_id:
-            raise NotAttached(
-                f"{self._folder} was attached anew: these are other counts",
-                hint="restart the agent",
-            )
+        self._check_attach()
         is_open = wire.decode_open_calls(self._file("threads"))
         before = wire.decode_totals(self._file("totals"))
         offered = self._own_file("offer_rows")
@@ -92,8 +95,9 @@ class Pins:
         of them stay.
 
         Raises:
-            NotAttached: The pins are gone.
+            NotAttached: The pins are gone, or are those of another attach by now.
         """
+        self._check_attach()
         rows = self._own_file("retire_rows")
         cgroups = self._own_file("retire_cgroups")
         if rows is None or cgroups is None:
