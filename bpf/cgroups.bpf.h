@@ -175,7 +175,10 @@ static __always_inline __u64 payer_of(__u64 cgroup_id)
 	return stored && stored->tenant ? cgroup_id : name_cgroup();
 }
 
-/* Tracepoint cgroup_rmdir(struct cgroup *, const char *path), include/trace/events/cgroup.h. */
+/*
+ * Tracepoint cgroup_rmdir(struct cgroup *, const char *path), include/trace/events/cgroup.h.  It is
+ * that of every hierarchy, and each of v1 has ids of its own, which are others' here.
+ */
 SEC("raw_tp/cgroup_rmdir")
 int on_cgroup_rmdir(struct bpf_raw_tracepoint_args *ctx)
 {

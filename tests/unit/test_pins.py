@@ -46,6 +46,8 @@ def test_pins_that_were_attached_anew_are_other_counts(tmp_path: Path) -> None:
 
     with pytest.raises(NotAttached, match="was attached anew"):
         pins.read()
+    with pytest.raises(NotAttached, match="was attached anew"):
+        pins.retire()
 
 
 def test_pins_that_went_away(tmp_path: Path) -> None:

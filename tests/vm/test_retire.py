@@ -8,6 +8,36 @@ from vm.guest import guest
 
 pytestmark = pytest.mark.vm
 
+NAMESAKES = """
+import tempfile
+node = os.open(NODE, os.O_RDWR)
+callers = set()
+for each in range(40):
+    callers.add(enter(CGROUPS / f"namesake/{each}"))
+    call(node)
+leave()
+v1 = Path(tempfile.mkdtemp())
+assert os.system(f"mount -t cgroup -o none,name=namesake v1 {v1}") == 0
+met = 0
+while not met:
+    (v1 / "one").mkdir()
+    number = (v1 / "one").stat().st_ino
+    (v1 / "one").rmdir()
+    met = number if number in callers else 0
+    assert number < max(callers)
+os.system(f"umount {v1}")
+names = Pins(PINS).cgroups()
+said = [met in names, names[met].dead]
+remove(CGROUPS / "namesake")
+print(json.dumps([*said, Pins(PINS).cgroups()[met].dead]))
+"""
+
+
+def test_a_removed_cgroup_of_v1_is_none_of_ours(counting: Vm) -> None:
+    """Its number may be that of a caller that lives: each hierarchy counts from 1."""
+    assert guest(counting, NAMESAKES) == [True, False, True]
+
+
 CHURN = """
 node = os.open(NODE, os.O_RDWR)
 books = Books()

@@ -101,8 +101,9 @@ class Pins:
         of them stay.
 
         Raises:
-            NotAttached: The pins are gone.
+            NotAttached: The pins are gone, or are those of another attach by now.
         """
+        self.check()
         rows = self._own_file("retire_rows")
         cgroups = self._own_file("retire_cgroups")
         if rows is None or cgroups is None:
