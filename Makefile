@@ -3,6 +3,7 @@
 # make test [TESTS=...]        every test; fails where a layer cannot run
 # make unit                    the tests that need no VM and no Collector
 # make test-long               5,000 examples for each property and history; docs/evidence.md
+# make bench                   what reading and enriching rows takes, beside a plain sum
 # make check                   linters and types; make format mends what can be mended
 # make venv                    xpumeter in .venv, with everything for development
 # make vm                      a VM to try things in, until Ctrl-C or make stop
@@ -16,7 +17,7 @@ LAYERS := layout,collector,vm
 export JOB
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help demo test unit test-long check format venv host lab vm job stop docs lock clean
+.PHONY: help demo test unit bench test-long check format venv host lab vm job stop docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -62,6 +63,9 @@ test: lab
 
 unit: bpf
 	$(BIN)/python -m pytest tests/unit
+
+bench: venv
+	$(BIN)/python -m pytest -q -s tests/bench
 
 test-long: bpf
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -q -k "not nothing" \

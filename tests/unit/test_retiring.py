@@ -246,11 +246,18 @@ def shown(*owners: Owner, left_out: bool = False) -> Attribution:
     return Attribution(usages, {}, frozenset(owners), {device.device_id: device})
 
 
-def after(past: list[Settled], what: Attribution, told: set[Owner], limit: int = 10) -> Past:
+def after(
+    past: list[Settled],
+    what: Attribution,
+    told: set[Owner],
+    *,
+    present: frozenset[Owner] = frozenset(),
+    limit: int = 10,
+) -> Past:
     """What is kept of the past."""
     devices = World().devices
     whole = Past(settled={each.identity: each.sums for each in past})
-    return let_go(whole, leaving(past, set(), devices, what, told, limit=limit))
+    return let_go(whole, leaving(past, present, devices, what, told, limit=limit))
 
 
 def test_a_collector_that_stays_away_costs_a_bounded_memory() -> None:
@@ -262,6 +269,16 @@ def test_a_collector_that_stays_away_costs_a_bounded_memory() -> None:
 
     assert list(kept.settled) == [Identity("/2"), Identity("/3"), Identity("/4")]
     assert kept.unattributed == {(CARD, Reason.UNDELIVERED): Sum(2, 20, 0)}
+    assert kept.ended == {}
+
+
+def test_who_still_has_rows_keeps_its_past() -> None:
+    """A series of the rows alone would be less than it was."""
+    one = settled(1, (Kind.SUBMIT, 0), owner=GONE)
+
+    kept = after([one], shown(GONE), {GONE}, present=frozenset({GONE}), limit=0)
+
+    assert kept.settled.keys() == {Identity("/1")}
     assert kept.ended == {}
 
 
