@@ -9,6 +9,7 @@ the journal and the rows, and comes to the same sums.
 What is decided counts when it is written: until then the journal's state is the one that holds.
 """
 
+import logging
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Protocol
@@ -21,6 +22,8 @@ from xpumeter.model.kernel import Incarnation, Reading, Row
 from xpumeter.model.owners import Identity, Owner
 from xpumeter.model.past import Past, Pending
 from xpumeter.model.series import Attribution
+
+_log = logging.getLogger(__name__)
 
 
 class Journal(Protocol):
@@ -39,7 +42,7 @@ class Pins(Protocol):
     """The kernel's side."""
 
     def retire(self) -> object:
-        """Delete what the last reading offered."""
+        """Delete what the last reading offered; None if this user may not."""
         ...
 
 
@@ -53,6 +56,7 @@ class Retiring:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._written = journal.load()
+        self._refused = False
         self.past = Past()
 
     @property
@@ -93,7 +97,12 @@ class Retiring:
                 return
             self._written = new
         # Also with no row to delete: names of cgroups that are gone by now may be left.
-        pins.retire()
+        if pins.retire() is None and not self._refused:
+            _log.warning(
+                "event=not_retiring reason='the pins belong to another user' "
+                "consequence='rows of containers that are gone stay in the kernel'"
+            )
+            self._refused = True
 
 
 def _pending(row: Row, callers: Callers, devices: Mapping[Incarnation, KnownDevice]) -> Pending:

@@ -187,6 +187,19 @@ def test_without_a_journal_the_rows_stay(host: Host, caplog: pytest.LogCaptureFi
     assert host.world.kernel.rows == {}
 
 
+def test_who_may_not_retire_counts_on_and_says_so_once(
+    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under another user than the one who attached nothing is offered either."""
+    monkeypatch.setattr(host.world.kernel, "retire", lambda: None)
+
+    assert [host.period() for _ in range(3)] == [7, 7, 7]
+    assert [line for line in caplog.messages if "not_retiring" in line] == [
+        "event=not_retiring reason='the pins belong to another user' "
+        "consequence='rows of containers that are gone stay in the kernel'"
+    ]
+
+
 def test_a_service_that_is_started_again_soon_goes_on(tmp_path: Path) -> None:
     """Same path, new cgroup: one series. Long after its end it is a new one, that began later."""
     host = Host(tmp_path)
