@@ -4,7 +4,7 @@
 # make unit                    the tests that need no VM and no Collector
 # make test-long               5,000 examples for each property and history, and more churn in the
 #                              VMs; docs/evidence.md
-# make bench                   what it costs, against the SDK's exporter
+# make bench                   what reading, naming and exporting take, as ratios in one run
 # make check                   linters and types; make format mends what can be mended
 # make venv                    xpumeter in .venv, with everything for development
 # make vm                      a VM to try things in, until Ctrl-C or make stop

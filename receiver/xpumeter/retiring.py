@@ -9,6 +9,7 @@ the journal and the rows, and comes to the same sums.
 What is decided counts when it is written: until then the journal's state is the one that holds.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Protocol
@@ -22,6 +23,8 @@ from xpumeter.model.owners import Identity, Owner
 from xpumeter.model.past import Past, Pending, RowKey, Sum
 from xpumeter.model.selection import Selection
 from xpumeter.model.series import Attribution
+
+_log = logging.getLogger(__name__)
 
 
 class Journal(Protocol):
@@ -40,7 +43,7 @@ class Pins(Protocol):
     """The kernel's side."""
 
     def retire(self) -> object:
-        """Delete what the last reading offered."""
+        """Delete what the last reading offered; None if this user may not."""
         ...
 
 
@@ -54,6 +57,7 @@ class Retiring:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._written = journal.load()
+        self._refused = False
         self.past = Past()
 
     @property
@@ -98,7 +102,12 @@ class Retiring:
                 return
             self._written = new
         # Also with no row to delete: names of cgroups that are gone by now may be left.
-        pins.retire()
+        if pins.retire() is None and not self._refused:
+            _log.warning(
+                "event=not_retiring reason='the pins belong to another user' "
+                "consequence='rows of containers that are gone stay in the kernel'"
+            )
+            self._refused = True
 
 
 def _pending(

@@ -72,23 +72,27 @@ class FakeKernel:
         self._in_the_air = []
         return Reading(totals, rows, totals, Losses())
 
-    def retire(self) -> None:
+    def retire(self) -> tuple[int, int]:
         """As Pins: delete what was offered and did not change, then names that nobody needs."""
         for each in self.late:
             each()
         self.late = []
+        gone = 0
         for count, (key, calls) in enumerate(self._offered.items()):
             if count == self.deletes:
                 self.interrupt()
             if self.rows[key].calls == calls:
                 del self.rows[key]
+                gone += 1
         self._offered = {}
         for each in self.after:
             each()
         self.after = []
+        before = len(self.names)
         while unused := self._unused():
             for cgroup in unused:
                 del self.names[cgroup]
+        return gone, before - len(self.names)
 
     def _unused(self) -> set[CgroupId]:
         needed = {name.parent for name in self.names.values()} | {key[0] for key in self.rows}

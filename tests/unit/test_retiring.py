@@ -188,6 +188,19 @@ def test_without_a_journal_the_rows_stay(host: Host, caplog: pytest.LogCaptureFi
     assert host.world.kernel.rows == {}
 
 
+def test_who_may_not_retire_counts_on_and_says_so_once(
+    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under another user than the one who attached nothing is offered either."""
+    monkeypatch.setattr(host.world.kernel, "retire", lambda: None)
+
+    assert [host.period() for _ in range(3)] == [7, 7, 7]
+    assert [line for line in caplog.messages if "not_retiring" in line] == [
+        "event=not_retiring reason='the pins belong to another user' "
+        "consequence='rows of containers that are gone stay in the kernel'"
+    ]
+
+
 def test_a_service_that_is_started_again_soon_goes_on(tmp_path: Path) -> None:
     """Same path, new cgroup: one series. Long after its end it is a new one, that began later."""
     host = Host(tmp_path)
@@ -253,12 +266,13 @@ def after(
     told: set[Owner],
     *,
     selection: Selection = SELECT_ALL,
+    present: frozenset[Owner] = frozenset(),
     limit: int = 10,
 ) -> Past:
     """What is kept of the past."""
     devices = World().devices
     whole = Past(settled={each.identity: each.sums for each in past})
-    gone = leaving(past, set(), devices, what, told, selection=selection, limit=limit)
+    gone = leaving(past, present, devices, what, told, selection=selection, limit=limit)
     return let_go(whole, gone)
 
 
@@ -281,6 +295,16 @@ def test_a_collector_that_stays_away_costs_a_bounded_memory() -> None:
 
     assert list(kept.settled) == [Identity("/2"), Identity("/3"), Identity("/4")]
     assert kept.unattributed == {(CARD, Reason.UNDELIVERED): Sum(2, 20, 0)}
+    assert kept.ended == {}
+
+
+def test_who_still_has_rows_keeps_its_past() -> None:
+    """A series of the rows alone would be less than it was."""
+    one = settled(1, (Kind.SUBMIT, 0), owner=GONE)
+
+    kept = after([one], shown(GONE), {GONE}, present=frozenset({GONE}), limit=0)
+
+    assert kept.settled.keys() == {Identity("/1")}
     assert kept.ended == {}
 
 
