@@ -30,6 +30,6 @@ def _devices(options: argparse.Namespace) -> int:
         print_json(entries)
     else:
         print(table.render(inventory.HEADER, map(inventory.row, entries)))
-    for note in inventory.notes(entries):
-        print(f"xpumeter: {note}", file=sys.stderr)
+        for note in inventory.notes(entries):
+            print(f"xpumeter: {note}", file=sys.stderr)
     return 0

@@ -79,12 +79,20 @@ def devices(root: Path, config: Config) -> Check:
     if not found:
         hint = "nothing to do here; the agent idles until a driver brings one"
         return Check("devices", Status.WARN, "none", hint)
-    by_driver = Counter(one["driver"] or f"{one['sysfs_driver']} (no table)" for one in found)
+    by_driver = Counter(map(_driver, found))
     shown = ", ".join(f"{count} {name}" for name, count in by_driver.items())
-    if any(one["driver"] is None for one in found):
-        hint = "calls of a driver without a table count as `other`: add one (docs/drivers.md)"
+    if any(one["driver"] is None and one["sysfs_driver"] for one in found):
+        hint = "calls of a driver without a table count as `other`: docs/adding-a-driver.md"
         return Check("devices", Status.WARN, shown, hint)
     return Check("devices", Status.OK, shown)
+
+
+def _driver(device: inventory.Entry) -> str:
+    if device["driver"]:
+        return device["driver"]
+    if device["sysfs_driver"]:
+        return f"{device['sysfs_driver']} (no table)"
+    return f"{device['id']} (its first call names the driver)"
 
 
 def process(root: Path, _: Config) -> Check:
