@@ -10,15 +10,15 @@ import math
 import select
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Protocol, Self
 
 from xpumeter import drivers
 from xpumeter.callers import Callers
 from xpumeter.config import Config, MetricsLevel
+from xpumeter.devices import Devices
 from xpumeter.enrich.attribute import attribute, missing
-from xpumeter.enrich.devices import know
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.errors import HostError
 from xpumeter.export.messages import Messages
@@ -26,10 +26,9 @@ from xpumeter.export.otlp import Sender
 from xpumeter.export.telemetry import Telemetry
 from xpumeter.forms import AUTO, NONE
 from xpumeter.model.calls import Reason
-from xpumeter.model.devices import KnownDevice
-from xpumeter.model.kernel import Incarnation, Reading
+from xpumeter.model.kernel import Reading
 from xpumeter.model.stats import AgentStats
-from xpumeter.source import host, layout, sysfs
+from xpumeter.source import host, layout
 from xpumeter.source.cri import Runtime
 from xpumeter.source.memory import Memory
 from xpumeter.source.pins import Pins
@@ -80,7 +79,7 @@ class Pipeline:
         if not cgroup_v2:
             _log.warning("event=cgroup_v1 consequence='calls have no owner on this host'")
         self._ring = _open_ring(config)
-        self._tables = drivers.load(config.receiver.driver_tables)
+        self._devices = Devices(drivers.load(config.receiver.driver_tables))
         self._runtime = _runtime(config.receiver.runtime_endpoint)
         self._memory = Memory(config.receiver.state, pins.meta.attach_id)
         self._callers = Callers(self._runtime, self._memory)
@@ -90,8 +89,6 @@ class Pipeline:
         exporter = config.exporter
         headers = dict(exporter.headers)
         self._sender = Sender(exporter.endpoint, headers=headers, timeout_s=exporter.timeout_s)
-        self._devices: dict[Incarnation, KnownDevice] = {}
-        self._bad_sysfs = 0
         self._stats = AgentStats(hook=pins.hook, row_limit=layout.ROW_LIMIT)
         self._telemetry: Telemetry | None = None
         if config.service.telemetry.metrics.level is not MetricsLevel.NONE:
@@ -158,32 +155,21 @@ class Pipeline:
         reading = self._pins.read()
         callers = {row.cgroup_id for row in reading.rows}
         self._callers.update(callers, self._pins.cgroups(), may_ask=may_ask)
-        # 0 is what got no number, and never gets a name.
-        if {row.device for row in reading.rows} - self._devices.keys() - {0}:
-            self._meet_devices()
+        self._devices.update({row.device for row in reading.rows}, self._pins.devices)
         return reading
-
-    def _meet_devices(self) -> None:
-        """Learn what is new. What is known stays: after an unplug sysfs has forgotten it."""
-        bad: list[Path] = []
-        found = sysfs.read_devices(bad=bad)
-        self._bad_sysfs += len(bad)
-        for device in self._pins.devices():
-            if device.incarnation not in self._devices:
-                self._devices[device.incarnation] = know(
-                    device, found, self._tables.by_driver, self._tables.core.kinds
-                )
 
     def _export(self, *, may_ask: bool = True) -> None:
         reading = self._look(may_ask=may_ask)
         attribution = attribute(
             reading,
-            self._devices,
+            self._devices.known,
             self._callers.owners if self._nobody is Reason.UNKNOWN_CGROUP else {},
             self._callers.dead,
             attached_boot_ns=self._pins.meta.attached_boot_ns,
             nobody=self._nobody,
         )
+        every_device = {**self._devices.idle, **attribution.devices}
+        attribution = replace(attribution, devices=every_device)
         unix_ns = time.time_ns()
         snapshot = self._ledger.update(
             attribution,
@@ -216,7 +202,7 @@ class Pipeline:
     def _bad_records(self) -> int:
         ring = self._ring.bad_records if self._ring else 0
         runtime = self._runtime.bad_records if self._runtime else 0
-        return self._bad_sysfs + self._memory.bad_records + ring + runtime
+        return self._devices.bad + self._memory.bad_records + ring + runtime
 
 
 def _runtime(endpoint: str) -> Runtime | None:

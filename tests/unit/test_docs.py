@@ -120,11 +120,11 @@ def test_nothing_is_left_to_fill_in(document: Path) -> None:
 
 
 def test_every_decision_is_listed() -> None:
-    """The architecture links each page of docs/decisions, and their numbers have no gap."""
+    """The architecture links each page of docs/decisions, in the order of their numbers."""
     pages = sorted((ROOT / "docs/decisions").glob("*.md"))
     linked = LINK.findall((ROOT / "docs/architecture.md").read_text())
 
-    assert [page.name[:4] for page in pages] == [f"{n + 1:04}" for n in range(len(pages))]
+    assert len({page.name[:4] for page in pages}) == len(pages)
     assert [f"decisions/{page.name}" for page in pages] == [
         link for link in linked if link.startswith("decisions/")
     ]

@@ -39,7 +39,7 @@ class Ledger:
                 owner,
                 attribution.devices[device_id],
                 usage,
-                ended=owner in attribution.ended,
+                ended=owner in attribution.ended or attribution.devices[device_id].gone,
             )
             for (owner, device_id), usage in attribution.usages.items()
         }

@@ -34,7 +34,7 @@ THREAD = Struct(
     (("start_ns", "Q"), ("cgroup_id", "Q"), ("device", "I"), ("nr", "H"), ("open", "H")),
 )
 CGROUP_NAME = Struct("cgroup_name", (("parent", "Q"), ("dead", "Q"), ("name", "256s")))
-DEVICE_KEY = Struct("device_key", (("drm_device", "Q"), ("inode", "Q")))
+DEVICE_KEY = Struct("device_key", (("parent", "Q"), ("inode", "Q")))
 DEVICE = Struct("device", (("incarnation", "I"), ("node", "I"), ("driver", "32s"), ("name", "64s")))
 TOTAL = Struct("total", (("returns", "Q"), ("refused", "Q"), ("lapsed", "Q")))
 LOSSES = Struct(
