@@ -32,9 +32,10 @@ struct {
  *
  * Return: the number, 0 if there is none left.
  */
-static __noinline __u32 number_device(struct drm_device *drm, __u64 inode, __u32 node)
+static __noinline __u32 number_device(struct drm_minor *minor, __u64 inode, __u32 node)
 {
-	struct device_key key = {.drm_device = (__u64)drm, .inode = inode};
+	struct device___kernel *parent = BPF_CORE_READ(minor, kdev, parent);
+	struct device_key key = {.parent = (__u64)parent, .inode = inode};
 	struct device device = {.node = node};
 	struct device *stored;
 	__u32 first = 0, *last = bpf_map_lookup_elem(&last_device, &first);
@@ -48,9 +49,9 @@ static __noinline __u32 number_device(struct drm_device *drm, __u64 inode, __u32
 		return 0;
 	}
 	bpf_probe_read_kernel_str(device.driver, sizeof(device.driver),
-				  BPF_CORE_READ(drm, driver, name));
+				  BPF_CORE_READ(minor, dev, driver, name));
 	bpf_probe_read_kernel_str(device.name, sizeof(device.name),
-				  BPF_CORE_READ(drm, dev, kobj.name));
+				  BPF_CORE_READ(parent, kobj.name));
 	bpf_map_update_elem(&devices, &key, &device, BPF_NOEXIST);
 	stored = bpf_map_lookup_elem(&devices, &key);
 	if (stored)
@@ -59,20 +60,24 @@ static __noinline __u32 number_device(struct drm_device *drm, __u64 inode, __u32
 	return 0;
 }
 
-/* The incarnation number of the device behind a file of a DRM or accel node. */
+/*
+ * The incarnation number of the device behind a file of a DRM or accel node.  By the parent of
+ * the node, not of the drm_device: the minors of amdgpu's partitions lead to their card's
+ * drm_device (Linux 6.5, amdgpu_xcp_dev_alloc(): "Redirect all IOCTLs to the primary device").
+ */
 static __always_inline __u32 device_of(struct file *file)
 {
 	struct drm_file *drm_file = BPF_CORE_READ(file, private_data);
-	struct drm_device *drm = BPF_CORE_READ(drm_file, minor, dev);
+	struct drm_minor *minor = BPF_CORE_READ(drm_file, minor);
 	struct device_key key = {
-		.drm_device = (__u64)drm,
-		.inode = BPF_CORE_READ(drm, anon_inode, i_ino),
+		.parent = (__u64)BPF_CORE_READ(minor, kdev, parent),
+		.inode = BPF_CORE_READ(minor, dev, anon_inode, i_ino),
 	};
 	struct device *device = bpf_map_lookup_elem(&devices, &key);
 
 	if (device)
 		return device->incarnation;
-	return number_device(drm, key.inode, BPF_CORE_READ(file, f_inode, i_rdev));
+	return number_device(minor, key.inode, BPF_CORE_READ(file, f_inode, i_rdev));
 }
 
 #endif

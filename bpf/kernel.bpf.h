@@ -29,6 +29,7 @@ struct kobject {
 
 struct device___kernel {
 	struct kobject kobj;
+	struct device___kernel *parent;
 } KERNEL;
 
 struct drm_driver {
@@ -36,13 +37,13 @@ struct drm_driver {
 } KERNEL;
 
 struct drm_device {
-	struct device___kernel *dev; /* the parent */
 	const struct drm_driver *driver;
 	struct inode *anon_inode; /* one of its own, for as long as it lives */
 } KERNEL;
 
 struct drm_minor {
 	struct drm_device *dev;
+	struct device___kernel *kdev; /* the node in sysfs, below the device that it is of */
 } KERNEL;
 
 struct drm_file {

@@ -90,10 +90,10 @@ struct cgroup_name {
 
 /*
  * Key of one incarnation of a device.  The address alone may come again; with the inode number
- * of the device's anonymous inode, new for each struct drm_device, it does not.
+ * of the anonymous inode, new for each struct drm_device, it does not.
  */
 struct device_key {
-	unsigned long long drm_device;
+	unsigned long long parent; /* the struct device that its nodes are below */
 	unsigned long long inode;
 };
 

@@ -10,18 +10,17 @@ import math
 import select
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Protocol, Self
 
 from xpumeter import drivers
 from xpumeter.callers import Callers
 from xpumeter.config import Config
+from xpumeter.devices import Devices
 from xpumeter.enrich.attribute import attribute
 from xpumeter.enrich.conservation import Audit
-from xpumeter.enrich.devices import know
 from xpumeter.enrich.in_flight import add_in_flight, in_flight
-from xpumeter.enrich.kind_history import with_kinds_before
 from xpumeter.enrich.leave_out import leave_out, leave_out_in_flight
 from xpumeter.enrich.ledger import Ledger
 from xpumeter.enrich.past import with_owners
@@ -31,14 +30,13 @@ from xpumeter.forms import AUTO, NONE
 from xpumeter.health import Health
 from xpumeter.kind_keeper import KindKeeper
 from xpumeter.model.calls import Reason
-from xpumeter.model.devices import KnownDevice
-from xpumeter.model.kernel import CgroupId, Incarnation, Reading
+from xpumeter.model.kernel import CgroupId, Reading
 from xpumeter.model.owners import Identity, Owner
 from xpumeter.model.stats import AgentStats, Request
 from xpumeter.outlets import Outlets
 from xpumeter.retiring import Retiring
 from xpumeter.serving import Serving
-from xpumeter.source import host, layout, sysfs
+from xpumeter.source import host, layout
 from xpumeter.source.cri import Runtime
 from xpumeter.source.journal import Journal
 from xpumeter.source.kinds_file import KindsFile
@@ -103,7 +101,7 @@ class Pipeline:
         if self._hierarchy == Hierarchy.V1:
             _log.warning("event=cgroup_v1 consequence='calls have no owner on this host'")
         self._ring = _open_ring(config)
-        self._tables = drivers.load(config.receiver.driver_tables)
+        self._devices = Devices(drivers.load(config.receiver.driver_tables))
         self._version = version("xpumeter")
         self._stats: AgentStats | None = None
         self._attached_unix_ns = pins.meta.attached_boot_ns + _boot_to_unix_ns()
@@ -126,9 +124,7 @@ class Pipeline:
         self._ledger = Ledger()
         self._selection = config.processors.filter.selection
         self._read_ns = 0
-        self._devices: dict[Incarnation, KnownDevice] = {}
         self._looked_s = -math.inf
-        self._bad_sysfs = 0
         self._serving.start(
             alive=self._health.alive, ready=self._health.ready, metrics=self._outlets.metrics
         )
@@ -194,19 +190,8 @@ class Pipeline:
         called = {row.device for row in reading.rows} | {call.device for call in reading.open}
         # Also those of which all rows are gone. 0 is what got no number, and never gets a name.
         called |= {total.device for total in reading.totals}
-        if called - self._devices.keys() - {0}:
-            self._meet_devices()
+        self._devices.update(called, self._pins.devices)
         return reading
-
-    def _meet_devices(self) -> None:
-        """Learn what is new. What is known stays: after an unplug sysfs has forgotten it."""
-        bad: list[Path] = []
-        found = sysfs.read_devices(bad=bad)
-        self._bad_sysfs += len(bad)
-        for device in self._pins.devices():
-            if device.incarnation not in self._devices:
-                known = know(device, found, self._tables.by_driver, self._tables.core.kinds)
-                self._devices[device.incarnation] = with_kinds_before(known)
 
     def _export(self, *, may_ask: bool = True) -> None:
         began_s = time.monotonic()
@@ -215,10 +200,10 @@ class Pipeline:
         past = self._retiring.past
         owners = self._owners()
         boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        cut = self._kinds.keep(reading, self._devices, boot_ns=boot_ns)
+        cut = self._kinds.keep(reading, self._devices.known, boot_ns=boot_ns)
         attribution = attribute(
             cut,
-            self._devices,
+            self._devices.known,
             owners,
             self._callers.dead,
             settled=with_owners(past, self._retired(), self._callers.alive),
@@ -227,6 +212,8 @@ class Pipeline:
             nobody=self._nobody,
             places=self._places,
         )
+        every_device = {**self._devices.idle, **attribution.devices}
+        attribution = replace(attribution, devices=every_device)
         waiting = self._callers.unanswered if self._selection.by_name else frozenset()
         attribution = leave_out(attribution, self._selection, waiting)
         unix_ns = time.time_ns()
@@ -236,7 +223,7 @@ class Pipeline:
             boot_to_unix_ns=unix_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         )
         flying = leave_out_in_flight(
-            in_flight(reading.open, self._devices, owners, now_ns=self._read_ns),
+            in_flight(reading.open, self._devices.known, owners, now_ns=self._read_ns),
             attribution.devices,
             self._selection,
             waiting,
@@ -251,7 +238,7 @@ class Pipeline:
             reading,
             self._callers,
             parts=cut.rows,
-            devices=self._devices,
+            devices=self._devices.known,
             shown=attribution,
             told=self._outlets.told,
             selection=self._selection,
@@ -300,7 +287,7 @@ class Pipeline:
         runtime = self._runtime.bad_records if self._runtime else 0
         kept = self._memory.bad_records + self._journal.bad_records
         files = kept + self._kinds_file.bad_records
-        return self._bad_sysfs + files + ring + runtime
+        return self._devices.bad + files + ring + runtime
 
 
 def _boot_to_unix_ns() -> int:

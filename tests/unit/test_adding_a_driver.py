@@ -72,7 +72,7 @@ def test_the_walk_through_is_true(
         raise
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PWD", str(tmp_path))
-    (tmp_path / "odroid").symlink_to(CHECKOUT / "tests/hosts/exynos")
+    (tmp_path / "odroid.txt").symlink_to(CHECKOUT / "tests/hosts/exynos.txt")
     (tmp_path / "linux/usr").mkdir(parents=True)
     (tmp_path / "linux/usr/include").symlink_to(include)
     monkeypatch.setenv("C_INCLUDE_PATH", ":".join(map(str, more)))  # `asm/`, apart in Debian's

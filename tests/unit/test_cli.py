@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from unit.recorded import HOSTS, sysfs_of
 from xpumeter import cli
 from xpumeter.commands import attach as attach_command
-
-HOSTS = Path(__file__).parents[1] / "hosts"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -44,7 +43,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_devices_of_a_recorded_host(capsys: pytest.CaptureFixture[str]) -> None:
     """A line per device under a heading, no node opened, no privilege."""
-    code, out, _ = run(capsys, "devices", "--sysfs", str(HOSTS / "virtio-qxl-vgem/sys"))
+    code, out, _ = run(capsys, "devices", "--sysfs", str(HOSTS / "virtio-qxl-vgem.txt"))
 
     lines = out.splitlines()
     assert code == 0
@@ -70,11 +69,46 @@ def test_devices_opens_no_device() -> None:
 
 def test_devices_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """An array of objects; what is unknown is null."""
-    _, out, _ = run(capsys, "devices", "-o", "json", "--sysfs", str(HOSTS / "virtio-qxl-vgem/sys"))
+    _, out, _ = run(capsys, "devices", "-o", "json", "--sysfs", str(HOSTS / "virtio-qxl-vgem.txt"))
 
     (vgem,) = (each for each in json.loads(out) if each["id"] == "vgem")
     assert vgem["pci_id"] is None
     assert vgem["observable"] == ["alloc", "free", "wait"]
+
+
+def test_a_host_is_recorded_and_shown_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One command writes the file, which is a /sys to the next; the tree is the same."""
+    host, file = str(HOSTS / "laptop.txt"), str(tmp_path / "mine.txt")
+    _, tree, _ = run(capsys, "devices", "--tree", "--sysfs", host)
+    sysfs_of("laptop", tmp_path)
+
+    code, out, _ = run(capsys, "devices", "--sysfs", str(tmp_path / "laptop"), "--record", file)
+
+    assert (code, out.split(":")[0]) == (0, f"recorded in {file}")
+    assert run(capsys, "devices", "--tree", "--sysfs", file) == (0, tree, "")
+    assert "0000:00:0b.0  intel_vpu  Intel  accel/accel0" in tree
+
+
+def test_a_record_that_cannot_be_written_or_read_is_said_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One line each, exit code 69."""
+    odd = tmp_path / "odd.txt"
+    odd.write_text("class/drm/card0\n")
+
+    wrote = run(capsys, "devices", "--record", str(tmp_path))
+    read = run(capsys, "devices", "--sysfs", str(odd))
+
+    assert (wrote[0], wrote[2]) == (69, f"xpumeter: {tmp_path} cannot be written: Is a directory\n")
+    assert (read[0], read[2].splitlines()) == (
+        69,
+        [
+            f"xpumeter: {odd}:1: neither `PATH = TEXT` nor `PATH -> TARGET`",
+            "  record a host with: xpumeter devices --record FILE",
+        ],
+    )
 
 
 UID, ID = "b5ebee9a-740b-4b72-b4b4-200165f8c557", "05" * 32

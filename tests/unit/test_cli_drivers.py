@@ -167,10 +167,13 @@ def test_check_takes_one_file(capsys: pytest.CaptureFixture[str], tmp_path: Path
 
 
 def test_devices_says_which_table_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line for a driver, on standard error, so that tables and JSON stay what they are."""
-    _, out, errors = run(capsys, "devices", "--sysfs", str(HOSTS / "exynos/sys"), "-o", "json")
+    """One line for a driver, on standard error; JSON says it with a null."""
+    host = str(HOSTS / "exynos.txt")
+    _, out, silent = run(capsys, "devices", "--sysfs", host, "-o", "json")
+    _, _, errors = run(capsys, "devices", "--sysfs", host)
 
     assert json.loads(out)[0]["observable"] == ["alloc", "free", "wait"]
+    assert (json.loads(out)[0]["driver"], silent) == (None, "")
     assert errors == (
         "xpumeter: exynos-drm: no driver table: its own calls are counted as `other`; "
         "docs/adding-a-driver.md says how to add one\n"
@@ -181,7 +184,7 @@ def test_a_device_without_a_driver_in_sysfs_waits_for_its_first_call(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Such as vgem, which has no DRIVER=; the others of that host have tables and no line."""
-    _, _, errors = run(capsys, "devices", "--sysfs", str(HOSTS / "virtio-qxl-vgem/sys"))
+    _, _, errors = run(capsys, "devices", "--sysfs", str(HOSTS / "virtio-qxl-vgem.txt"))
 
     assert errors == (
         "xpumeter: vgem: sysfs does not name its driver: kinds are known from its first call on\n"

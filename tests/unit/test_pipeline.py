@@ -352,11 +352,13 @@ def test_a_device_that_was_unplugged_keeps_its_names(
     row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
     newer = KernelDevice(Incarnation(2), 226, 1, "qxl", "0000:00:14.0")
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
-    monkeypatch.setattr(sysfs, "read_devices", lambda **_: (card,))
+    monkeypatch.setattr(sysfs, "look", lambda _: frozenset({("card1", 1)}))
+    monkeypatch.setattr(sysfs, "read_devices", lambda _, **__: (card,))
 
     with Pipeline(configured(folder, collector.endpoint), Pins(folder)) as pipeline:
         pipeline.run(Soon(0))
-        monkeypatch.setattr(sysfs, "read_devices", lambda **_: ())
+        monkeypatch.setattr(sysfs, "look", lambda _: frozenset({("drm", 0)}))
+        monkeypatch.setattr(sysfs, "read_devices", lambda _, **__: ())
         rows = [row, row._replace(device=newer.incarnation)]
         pin(folder, rows=rows, cgroups=CGROUPS, devices=[*DEVICES, newer])
         pipeline.run(Soon(0))

@@ -40,7 +40,7 @@ class Ledger:
         for key, usage in attribution.usages.items():
             owner, device_id = key
             device = attribution.devices[device_id]
-            ended = bool(attribution.ended) and owner in attribution.ended
+            ended = device.gone or owner in attribution.ended
             so_far, series = last.get(key, (None, None))
             # Most are what they were: the same object (see places.py).
             if (

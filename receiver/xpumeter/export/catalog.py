@@ -79,6 +79,20 @@ ERROR_TYPE = Attribute(
 REASON = Attribute("xpumeter.reason", "Why the owner has no series.", tuple(Reason))
 PCI_ID = Attribute("xpumeter.device.pci_id", "Vendor and device number: `8086:e20b`.")
 NUMA_NODE = Attribute("xpumeter.device.numa_node", "Where the host has such a notion.")
+PART_OF = Attribute(
+    "xpumeter.device.part_of",
+    "PCI address of the whole: the physical function of a virtual one, the card of a partition.",
+)
+SWITCH = Attribute(
+    "xpumeter.device.pci_switch",
+    "PCI address of the switch that it is behind: what is behind the same one is near.",
+)
+NODE_NAMES = {
+    "card": Attribute("xpumeter.device.card", "Its primary node below /dev/dri: `card1`."),
+    "renderD": Attribute("xpumeter.device.render", "Its render node: `renderD128`."),
+    "accel": Attribute("xpumeter.device.accel", "Its node below /dev/accel: `accel0`."),
+}
+"""By how the node's name begins."""
 
 # --- attributes of Resources ---------------------------------------------------------------------
 
@@ -156,9 +170,9 @@ DEVICE_INFO = Metric(
     "xpumeter.device.info",
     _UPDOWN,
     "1",
-    "1 for each device that was seen.",
+    "1 for each device that is there, called or not.",
     On.DEVICE,
-    (PCI_ID, NUMA_NODE),
+    (PCI_ID, NUMA_NODE, PART_OF, SWITCH, *NODE_NAMES.values()),
 )
 
 METRICS = (

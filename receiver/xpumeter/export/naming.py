@@ -9,7 +9,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from xpumeter.export import catalog
 from xpumeter.model.calls import ERROR_UNSEEN, Kind, Reason
-from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.devices import DeviceId, KnownDevice, address_of
 from xpumeter.model.owners import Owner
 from xpumeter.model.series import Point, Series, Snapshot
 
@@ -69,12 +69,29 @@ def _owner(owner: Owner) -> dict[str, str | None]:
 
 def _device(device: KnownDevice) -> dict[str, str | None]:
     return {
-        "hw.id": device.device_id,
+        "hw.id": address_of(device.device_id),
         "hw.type": device.hw_type and device.hw_type.value,
         "hw.vendor": device.vendor,
         "hw.model": device.model,
         "xpumeter.driver": device.driver,
     }
+
+
+def _device_info(device: KnownDevice) -> Attributes:
+    """On the point and not on the Resource: a node's name may change, a device's identity not."""
+    names = [name.rpartition("/")[2] for name in device.node_names]
+    return _known(
+        {
+            catalog.PCI_ID.name: device.pci_id,
+            catalog.NUMA_NODE.name: device.numa_node,
+            catalog.PART_OF.name: device.part_of,
+            catalog.SWITCH.name: device.switch,
+            **{
+                attribute.name: next((name for name in names if name.startswith(prefix)), None)
+                for prefix, attribute in catalog.NODE_NAMES.items()
+            },
+        }
+    )
 
 
 def _series_points(series: Series, since_unix_ns: int) -> Iterator[tuple[PointKey, Point]]:
@@ -106,7 +123,7 @@ class Naming:
         self._before: _Named = {}
 
     def points(self, snapshot: Snapshot) -> Iterator[tuple[Attributes, PointKey, Point, bool]]:
-        """Each point of a snapshot: Resource, point, value, and whether its owner is gone."""
+        """Each point: Resource, name and attributes, value, whether its owner or device is gone."""
         named: _Named = {}
         for series in snapshot.series:
             resource = self.resource_of(series)
@@ -118,18 +135,12 @@ class Naming:
 
         by_id = {device.device_id: device for device in snapshot.devices}
         for device in by_id.values():
-            attributes = _known(
-                {
-                    catalog.PCI_ID.name: device.pci_id,
-                    catalog.NUMA_NODE.name: device.numa_node,
-                }
-            )
             start_unix_ns = self._started.setdefault(device.device_id, snapshot.unix_ns)
             yield (
                 self._of_device(device),
-                (catalog.DEVICE_INFO, attributes),
+                (catalog.DEVICE_INFO, _device_info(device)),
                 Point(1, start_unix_ns),
-                False,
+                device.gone,
             )
         for (device_id, reason), point in snapshot.unattributed.items():
             known = by_id.get(device_id) if device_id is not None else None
@@ -138,7 +149,8 @@ class Naming:
                 if known is not None
                 else _known({**self._host, "hw.id": device_id})
             )
-            yield resource, (catalog.CALL_UNATTRIBUTED, _reason(reason)), point, False
+            gone = known is not None and known.gone
+            yield resource, (catalog.CALL_UNATTRIBUTED, _reason(reason)), point, gone
 
     def resource_of(self, series: Series) -> Attributes:
         """Attributes of its Resource, made once for as long as it is shown: they do not change."""

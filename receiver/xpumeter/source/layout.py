@@ -60,7 +60,7 @@ CGROUP_NAME = Struct(
         ("name", "256s"),
     ),
 )
-DEVICE_KEY = Struct("device_key", (("drm_device", "Q"), ("inode", "Q")))
+DEVICE_KEY = Struct("device_key", (("parent", "Q"), ("inode", "Q")))
 DEVICE = Struct("device", (("incarnation", "I"), ("node", "I"), ("driver", "32s"), ("name", "64s")))
 TOTAL = Struct("total", (("returns", "Q"), ("refused", "Q"), ("lapsed", "Q")))
 LOSSES = Struct(
