@@ -131,11 +131,17 @@ def test_pods_of_a_v1_hierarchy_are_named_by_it(
 
 def test_a_cgroup_of_another_hierarchy_that_goes_ends_nobody(v1_vm: Vm) -> None:
     """Each hierarchy counts its cgroups from 1, so the same number is somebody else's there."""
-    v1, v2 = "/tmp/pids/many", "/sys/fs/cgroup/many"
+    v1, v2 = "/tmp/pids/many", "/sys/fs/cgroup"
+    # Each file of a cgroup takes a number too, and each controller of v2 brings its own, so that
+    # sooner or later two cgroups have the same.
     made = do(
         v1_vm,
-        f"mount | grep -q '/tmp/pids type cgroup' && mkdir {v1} {v2} && "
-        f"for i in $(seq 200); do mkdir {v1}/$i {v2}/$i; done; ls -id {v1}/*/ {v2}/*/",
+        f"mount | grep -q '/tmp/pids type cgroup' && mkdir {v1} && "
+        f"for i in $(seq 500); do mkdir {v1}/$i; done; "
+        f"for c in none $(cat {v2}/cgroup.controllers); do "
+        f"  [ $c = none ] || echo +$c > {v2}/cgroup.subtree_control; "
+        f"  for i in $(seq 12); do mkdir {v2}/many-$c-$i; done; "
+        f"done; ls -id {v1}/*/ {v2}/many-*/",
     )
     places: dict[int, list[str]] = {}
     for line in made.splitlines():
