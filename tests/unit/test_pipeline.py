@@ -16,6 +16,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
 from fake_collector import FakeCollector, serving
 from otlp_samples import points_of
 from unit.pinned import pin
+from xpumeter import collection
 from xpumeter import pipeline as pipeline_module
 from xpumeter.config import Config, Counting, Exporters, Processors, Receivers
 from xpumeter.destination import OtlpGrpc
@@ -280,7 +281,7 @@ def test_a_pod_is_not_shown_before_its_namespace_is_known(
 ) -> None:
     """The first export has no answer of the runtime yet; then the name decides."""
     runtime = FakeRuntime()
-    monkeypatch.setattr(pipeline_module, "_runtime", lambda *_: runtime)
+    monkeypatch.setattr(collection, "_runtime", lambda *_: runtime)
     row = Row(CONTAINER, GPU, SUBMIT, 0, calls=4, time_ns=0, first_boot_ns=1)
     folder = pin(tmp_path / "x", rows=[row], cgroups=CGROUPS, devices=DEVICES)
     left_out = Filter(namespaces=Namespaces(exclude=(excluded,)))
