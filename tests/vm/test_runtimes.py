@@ -31,7 +31,7 @@ from xpumeter.source.cri import Runtime
 endpoint, *wanted = sys.argv[1:]
 runtime = Runtime(None if endpoint == "auto" else endpoint, timeout_s=30)
 records = [dataclasses.asdict(each) for each in runtime.records(wanted).values()]
-print(json.dumps({"lists": runtime.lists, "errors": runtime.errors, "records": records}))
+print(json.dumps({"lists": runtime.lists, "records": records}))
 """
 
 SLEEP = ContainerSpec("main", ("/bin/sleep", "600"))
