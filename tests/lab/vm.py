@@ -23,6 +23,9 @@ DEVICES = ("virtio-gpu-pci,addr=0x10", "qxl,addr=0x14")
 HOST = "10.0.2.2"
 """The host's loopback, as the guest reaches it."""
 
+MONITOR = "monitor"
+"""Socket in the work folder, for lab.monitor."""
+
 MEMORY = "2G"
 BOOT_LIMIT_S = 120  # quiet: 10 s; shared with everything else that a test machine does
 BROKEN = ("Kernel panic", "Oops:", "soft lockup")
@@ -172,6 +175,7 @@ class Vm:
             *("-kernel", str(self.kernel.vmlinux), "-initrd", str(self._initrd)),
             *("-append", " ".join([KERNEL_LINE, *variables, *self._variables])),
             *("-serial", f"file:{self.work / 'console.log'}"),
+            *("-qmp", f"unix:{self.work / MONITOR},server=on,wait=off"),
             *_share("cache", made.cache.root, "readonly=on"),
             *_share("work", self.work),
             *(

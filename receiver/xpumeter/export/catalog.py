@@ -109,7 +109,11 @@ DEVICE_ATTRIBUTES = (
     Attribute("hw.type", "From the driver table.", tuple(HardwareType)),
     Attribute("hw.vendor", "Where known."),
     Attribute("hw.model", "Where known."),
-    Attribute("xpumeter.driver", "Name of the driver table: the DRM name of the driver."),
+    Attribute(
+        "xpumeter.driver",
+        "Name of the driver table: the DRM name of the driver. Without a table known from the "
+        "first call on.",
+    ),
 )
 HOST_ATTRIBUTES = (
     Attribute("host.name", "Name of the host."),
