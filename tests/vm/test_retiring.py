@@ -76,6 +76,7 @@ def test_no_call_of_the_dead_is_lost_whenever_the_agent_is_killed(
     assert left == [0, 0]
     assert seen[-1] == ROUNDS * LIVES * CALLS
     assert seen == sorted(seen)
-    assert missing == [0]
+    # One from each agent: without a machine id each is an instance of its own.
+    assert set(missing) == {0}
     assert "calls_missing" not in log
     assert "journal" not in log
