@@ -137,7 +137,7 @@ class Collection:
         )
         every_device = {**self._devices.idle, **attribution.devices}
         attribution = replace(attribution, devices=every_device)
-        waiting = self._callers.unanswered if self._selection.by_name else frozenset()
+        waiting = self._unanswered()
         attribution = leave_out(attribution, self._selection, waiting)
         unix_ns = time.time_ns()
         snapshot = self._ledger.update(
@@ -160,16 +160,23 @@ class Collection:
         `told` are the owners whose end has been delivered.
         """
         if self._shown is not None:
-            self._retiring.retire(
+            gone = self._retiring.retire(
                 self._pins,
                 self._reading,
                 self._callers,
                 parts=self._cut.rows,
+                named=self._hierarchy != Hierarchy.V1,
                 devices=self._devices.known,
                 shown=self._shown,
                 told=told,
+                unanswered=self._unanswered(),
                 selection=self._selection,
             )
+            self._ledger.forget(gone)
+
+    def _unanswered(self) -> frozenset[Owner]:
+        """Owners that a filter by name waits for."""
+        return self._callers.unanswered if self._selection.by_name else frozenset()
 
     def _owners(self) -> Mapping[CgroupId, Owner]:
         """Whose calls those of a cgroup are, where its hierarchy can tell.

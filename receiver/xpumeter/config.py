@@ -67,7 +67,7 @@ class Counting:
         FOLDERS,
         (),
         "Folders of driver tables beside the shipped ones. A table replaces an earlier one of the "
-        "same driver.",
+        "same driver, or extends it where it says so.",
     )
     pins: Path = setting(
         FOLDER,
@@ -77,8 +77,9 @@ class Counting:
     state: Path = setting(
         FOLDER,
         Path("/run/xpumeter"),
-        "Folder for what a restarted agent must still know: the names of containers that are gone "
-        "by then, and the kinds of what was counted. Made if it is not there.",
+        "Folder for what a restarted agent must still know: counts and names of containers that "
+        "are gone by then, and the kinds of what was counted. Made if it is not there; who deletes "
+        "it loses those counts.",
     )
 
 

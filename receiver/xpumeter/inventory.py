@@ -77,14 +77,25 @@ def entries(sysfs_root: Path, tables: Tables, called: Iterable[KernelDevice] = (
 
 def notes(found: Sequence[Entry]) -> Sequence[str]:
     """What is missing to see more of these devices, and how to add it: one line for each driver."""
-    unknown = {each["sysfs_driver"]: each["id"] for each in found if each["driver"] is None}
+    unknown = [each for each in found if each["driver"] is None]
+    drivers = dict.fromkeys(each["sysfs_driver"] for each in unknown if _names_driver(each))
     return [
-        f"{driver}: no driver table: its own calls are counted as `other`; "
-        "docs/adding-a-driver.md says how to add one"
-        if driver
-        else f"{device_id}: sysfs does not name its driver: kinds are known from its first call on"
-        for driver, device_id in unknown.items()
+        *(
+            f"{driver}: no driver table: its own calls are counted as `other`; "
+            "docs/adding-a-driver.md says how to add one"
+            for driver in drivers
+        ),
+        *(
+            f"{each['id']}: sysfs does not name its driver: kinds are known from its first call on"
+            for each in unknown
+            if not _names_driver(each)
+        ),
     ]
+
+
+def _names_driver(entry: Entry) -> bool:
+    # All devices of the faux bus have one driver, which is no driver of theirs (Linux 6.14).
+    return entry["sysfs_driver"] not in {None, "faux_driver"}
 
 
 def _entry(

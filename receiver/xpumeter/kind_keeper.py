@@ -18,8 +18,8 @@ class KindsFile(Protocol):
         """What was saved."""
         ...
 
-    def save(self, history: KindHistory) -> None:
-        """Keep it."""
+    def save(self, history: KindHistory) -> bool:
+        """Keep it; whether that went well."""
         ...
 
 
@@ -30,6 +30,7 @@ class KindKeeper:
         self._file = file
         self._history = file.load()
         self._met: Set[Incarnation] = set()
+        self._saved = True
 
     def keep(
         self, reading: Reading, devices: Mapping[Incarnation, KnownDevice], *, boot_ns: int
@@ -42,6 +43,7 @@ class KindKeeper:
             self._met = set(devices)
             history = changed(self._history, reading.rows, devices, boot_ns=boot_ns)
             if history is not self._history:
-                self._history = history
-                self._file.save(history)
+                self._history, self._saved = history, False
+        if not self._saved:  # a full disk may have room the next time
+            self._saved = self._file.save(self._history)
         return replace(reading, rows=cut(self._history, reading.rows))

@@ -15,14 +15,20 @@ _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)"
 _PORT = ":(?P<port>[0-9]{1,5})"
 
 
+def masked(endpoint: str) -> str:
+    """An endpoint as it may be printed: without a password or a query, which may hold a token."""
+    without_user = re.sub(r"(?<=//)[^/@\s]*@", "(hidden)@", endpoint)
+    return re.sub(r"\?.*", "?(hidden)", without_user)
+
+
 def _endpoint(about: str, pattern: str) -> Form[str]:
     def parse(text: str) -> str:
         found = re.fullmatch(pattern, text)
         if not found or not 0 < int(found["port"] or found["bare"] or 1) <= 0xFFFF:
-            raise ValueError(f"{text!r} is not {about.replace('`', '')}")
+            raise ValueError(f"{masked(text)!r} is not {about.replace('`', '')}")
         return text
 
-    return text_form(about, parse, pattern=re.sub(r"\?P<\w+>", "", pattern))
+    return text_form(about, parse, show=masked, pattern=re.sub(r"\?P<\w+>", "", pattern))
 
 
 _BARE = ":(?P<bare>[0-9]{1,5})"

@@ -18,7 +18,7 @@ from xpumeter.callers import Callers
 from xpumeter.enrich.leaving import SELECT_ALL, leaving
 from xpumeter.enrich.past import key_of, let_go, result_of, settle, sum_of, with_owners
 from xpumeter.model.devices import KnownDevice
-from xpumeter.model.kernel import Incarnation, Reading, Row
+from xpumeter.model.kernel import CgroupId, Incarnation, Reading, Row
 from xpumeter.model.owners import Identity, Owner
 from xpumeter.model.past import Past, Pending, RowKey, Sum
 from xpumeter.model.selection import Selection
@@ -77,29 +77,41 @@ class Retiring:
         callers: Callers,
         *,
         parts: Iterable[Row],
+        named: bool = True,
         devices: Mapping[Incarnation, KnownDevice],
         shown: Attribution,
         told: Set[Owner],
+        unanswered: Set[Owner] = frozenset(),
         selection: Selection = SELECT_ALL,
-    ) -> None:
+    ) -> frozenset[Owner]:
         """Have the kernel delete what the reading offered, once it is in the journal.
 
-        `parts` are the reading's rows, cut where the kind of their call changed.
+        Gives the owners of whom nothing is kept any more: they have ended, and who of them calls
+        again is another series.
+
+        `parts` are the reading's rows, cut where the kind of their call changed. Where nobody is
+        `named`, callers are not told apart.
         `shown` is what was exported of the reading, `told` the owners whose end was delivered: of
-        these nothing is kept but the number of calls.
+        these nothing is kept but the number of calls. `unanswered` are owners that a filter by
+        name waits for.
 
         Raises:
             NotAttached: Somebody detached.
         """
         present = set(callers.owners.values())
         settled = with_owners(self.past, callers.retired, callers.alive)
-        gone = leaving(settled, present, devices, shown, told, selection=selection)
+        gone = leaving(
+            settled, present, devices, shown, told, unanswered=unanswered, selection=selection
+        )
         offered = {key_of(row): sum_of(row) for row in reading.rows if row.offered}
-        pending = tuple(_pending(part, offered, callers, devices) for part in parts if part.offered)
+        identities = callers.identities if named else {}
+        pending = tuple(
+            _pending(part, offered, identities, devices) for part in parts if part.offered
+        )
         new = replace(let_go(self.past, gone), pending=pending)
         if new != self._written:
             if not self._journal.save(new):
-                return
+                return frozenset()
             self._written = new
         # Also with no row to delete: names of cgroups that are gone by now may be left.
         if pins.retire() is None and not self._refused:
@@ -108,16 +120,18 @@ class Retiring:
                 "consequence='rows of containers that are gone stay in the kernel'"
             )
             self._refused = True
+        left = {each.owner for each in settled if each.owner and each.identity in gone}
+        return frozenset(left - {each.owner for each in settled if each.identity not in gone})
 
 
 def _pending(
     part: Row,
     offered: Mapping[RowKey, Sum],
-    callers: Callers,
+    identities: Mapping[CgroupId, Identity],
     devices: Mapping[Incarnation, KnownDevice],
 ) -> Pending:
     device, key = devices.get(part.device), key_of(part)
     # What is on a device that nobody knows is in no series, whoever called.
-    identity = callers.identities.get(part.cgroup_id) if device else None
+    identity = identities.get(part.cgroup_id) if device else None
     result = result_of(part, device.kinds if device else {})
     return Pending(key, identity, result, sum_of(part), offered[key])

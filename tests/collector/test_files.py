@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every Collector file that we ship starts on a real Collector, and does what it says."""
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -124,6 +125,21 @@ def test_nobody_gets_the_names_of_the_agents_own_pod(chain: Chain) -> None:
     assert not [name for name in labels[5] if name.startswith("k8s_")]
     assert labels[6]["k8s_pod_name"] == "other"
     assert "k8s_deployment_name" not in labels[6]
+
+
+def test_what_the_gateway_did_not_get_was_not_delivered(chain: Chain) -> None:
+    """The last value of a container is sent again until somebody has it who keeps it."""
+    chain.agent.push(series(calls=1))
+    delivered = chain.agent.sender.delivered
+    chain.gateway.stop()
+    chain.agent.push(series(calls=2, ended=True), wait=False)
+    until(lambda: chain.agent.sender.stats.failed + chain.agent.sender.stats.requests >= 2)
+    time.sleep(1)
+    assert chain.agent.sender.delivered == delivered
+
+    chain.gateway.start()
+    chain.agent.push(series(calls=2, ended=True))
+    chain.arrived(2)
 
 
 def test_no_file_draws_a_complaint(chain: Chain) -> None:

@@ -69,6 +69,7 @@ def test_their_names_and_labels_with_our_counts(kubenpu: Collector, agent: Agent
         unattributed={
             (GPU.device_id, Reason.UNKNOWN_CGROUP): Point(4, NOW),
             (NPU.device_id, Reason.UNKNOWN_CGROUP): Point(8, NOW),
+            (GPU.device_id, Reason.FILTERED): Point(9, NOW),
             (None, Reason.UNKNOWN_DEVICE): Point(6, NOW),
         },
     )

@@ -93,7 +93,7 @@ class Stages:
         """After the batch was sent."""
         assert self._reading is not None
         assert self._shown is not None
-        self.retiring.retire(
+        gone = self.retiring.retire(
             self.kernel,
             self._reading,
             self.callers,
@@ -102,3 +102,4 @@ class Stages:
             shown=self._shown,
             told=self.messages.told,
         )
+        self.ledger.forget(gone)

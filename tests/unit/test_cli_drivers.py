@@ -78,15 +78,27 @@ def test_show_is_for_people_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_driver_that_nobody_knows_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """With the nearest name."""
-    assert run(capsys, "drivers", "show", "amdxdna") == (
+    assert run(capsys, "drivers", "show", "voodoo_banshee") == (
         78,
         "",
-        "xpumeter: there is no table of a driver 'amdxdna'\n"
+        "xpumeter: there is no table of a driver 'voodoo_banshee'\n"
         "  known: amdgpu, amdxdna_accel_driver, asahi, ethosu, etnaviv, habanalabs, i915, "
         "intel_vpu, lima, msm, nouveau, nova-drm, nvidia-drm, panfrost, panthor, powervr, qaic, "
         "qxl, radeon, rknpu, rocket, tegra, v3d, vc4, vgem, virtio_gpu, vmwgfx, xe, core\n",
     )
     assert "did you mean 'i915'?" in run(capsys, "drivers", "show", "i916")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "driver"), [("amdxdna", "amdxdna_accel_driver"), ("tyr", "panthor")]
+)
+def test_a_driver_is_found_by_its_other_names(
+    capsys: pytest.CaptureFixture[str], name: str, driver: str
+) -> None:
+    """What sysfs calls it, or its file."""
+    code, out, _ = run(capsys, "drivers", "show", name, "-o", "json")
+
+    assert (code, json.loads(out)["driver"]) == (0, driver)
 
 
 def test_check_says_what_a_table_amounts_to(

@@ -271,3 +271,29 @@ def test_validate_reads_the_certificates(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"tls\.ca_file: /none: cannot be read: No such file"):
         validate.check(file, environ={})
+
+
+@pytest.mark.parametrize("exporter", ["otlp_grpc", "otlp_http"])
+def test_a_password_in_an_endpoint_is_not_repeated(tmp_path: Path, exporter: str) -> None:
+    """The error says that it is wrong, and not what it was."""
+    file = tmp_path / "c.yaml"
+    file.write_text(f"exporters: {{{exporter}: {{endpoint: 'http://me:s3cret@there:4317'}}}}")
+
+    with pytest.raises(ConfigError) as raised:
+        config.load(file, {})
+
+    assert "s3cret" not in str(raised.value)
+    assert "http://(hidden)@there:4317" in str(raised.value)
+
+
+def test_a_token_in_a_url_is_not_shown(tmp_path: Path) -> None:
+    """It is used, and `validate` hides it."""
+    file = tmp_path / "c.yaml"
+    url = "https://there/v1/metrics?api_key=s3cret"
+    file.write_text(f"exporters: {{otlp_http: {{metrics_endpoint: '{url}'}}}}")
+
+    found = config.load(file, {})
+
+    assert found.exporters.otlp_http is not None
+    assert found.exporters.otlp_http.metrics_endpoint == url
+    assert "s3cret" not in str(config.show(found))

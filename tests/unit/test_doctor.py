@@ -111,23 +111,26 @@ def test_what_is_missing_is_named_with_its_remedy(root: Path, tmp_path: Path) ->
     assert kernel.driver(root).status is Status.WARN
 
 
+HEAD = "#subsys_name hierarchy num_cgroups enabled\n"
+
+
 @pytest.mark.parametrize(
-    ("made", "found", "status"),
+    ("controllers", "folder", "found", "status"),
     [
-        (["cgroup.controllers", "kubepods.slice/x"], "v2, pods by systemd", Status.OK),
-        (["cgroup.controllers", "kubepods/x"], "v2, pods by cgroupfs", Status.OK),
-        (["cgroup.controllers"], "v2", Status.OK),
-        (["unified/cgroup.controllers", "pids/x"], "hybrid", Status.WARN),
-        (["pids/x"], "v1", Status.WARN),
-        ([], "not mounted here", Status.UNKNOWN),
+        ("memory 0 9 1\npids 0 9 1\n", "kubepods.slice", "v2, pods by systemd", Status.OK),
+        ("memory 0 9 1\npids 0 9 1\n", "kubepods", "v2, pods by cgroupfs", Status.OK),
+        ("memory 4 9 1\npids 5 9 1\n", "unified", "v1, names come from pids", Status.OK),
+        ("memory 4 9 1\n", "unified", "v1, names come from memory", Status.OK),
+        ("cpu 4 9 1\n", "cpu", "v1 without pids and memory", Status.WARN),
     ],
 )
-def test_cgroup_layouts(tmp_path: Path, made: list[str], found: str, status: Status) -> None:
-    """Version and, where pods are seen, the driver that made their names."""
-    for name in made:
-        file = tmp_path / "sys/fs/cgroup" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
+def test_cgroup_layouts(
+    tmp_path: Path, controllers: str, folder: str, found: str, status: Status
+) -> None:
+    """Where names come from and, where pods are seen, the driver that made their names."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cgroups").write_text(HEAD + controllers)
+    (tmp_path / "sys/fs/cgroup" / folder).mkdir(parents=True)
 
     check = surroundings.cgroups(tmp_path, Config())
 

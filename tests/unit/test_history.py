@@ -282,3 +282,26 @@ def test_the_collector_of_the_model_notices_a_step_back() -> None:
 
     with host.folder, pytest.raises(AssertionError, match="a series stepped back"):
         host.period(10, True, 0)
+
+
+def test_who_comes_again_right_after_it_was_let_go_begins_anew() -> None:
+    """Its old calls are told and counted as ended: its new ones are not hidden behind them."""
+    host = Host()
+
+    def service() -> CgroupId:
+        host.world.start_service(0)
+        names = host.world.kernel.names.values()
+        return max(each.cgroup_id for each in names if not each.dead and each.name)
+
+    first = service()
+    host.world.call((first, 1, 0x42, 0), 1000)
+    host.period(10, True, 0)
+    host.world.remove(first)
+    for _ in range(20):
+        host.period(10, True, 0)
+    assert sum(host.agent.retiring.past.ended.values()) == 1000
+
+    host.world.call((service(), 1, 0x42, 0), 5)
+    host.period(10, True, 0)
+
+    host.teardown()

@@ -225,3 +225,34 @@ def test_a_file_that_cannot_be_written_is_said(
 
     assert caplog.messages[0].startswith("event=kinds_unwritable file=")
     assert "moves old calls to their new kinds" in caplog.messages[0]
+
+
+def test_a_history_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    """A full disk has room again; until then each reading tries."""
+
+    class Full(KindsFile):
+        full = True
+
+        def save(self, history: KindHistory) -> bool:
+            return not self.full and super().save(history)
+
+    card = device({0x41: Kind.SUBMIT})
+    file = Full(tmp_path, b"a")
+    keeper = KindKeeper(file)
+    reading = Reading((), (ROW,), (), Losses())
+    keeper.keep(reading, {GPU: card}, boot_ns=100)
+    assert KindsFile(tmp_path, b"a").load() == KindHistory()
+
+    file.full = False
+    keeper.keep(reading, {GPU: card}, boot_ns=200)
+    assert KindsFile(tmp_path, b"a").load().drivers.keys() == {card.driver}
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"attach_id": "61", "rows": [[Infinity]]}'])
+def test_a_file_of_nonsense_is_none(tmp_path: Path, text: str) -> None:
+    """However deep, however large: it is counted, and the agent starts."""
+    (tmp_path / "kinds.json").write_text(text)
+
+    file = KindsFile(tmp_path, b"a")
+
+    assert (file.load(), file.bad_records) == (KindHistory(), 1)

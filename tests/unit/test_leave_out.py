@@ -2,6 +2,7 @@
 """What is not selected has no series, and the sum is what it was."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -242,3 +243,25 @@ def _of(all_devices: Attribution, device_id: DeviceId | None) -> Attribution:
         {at: usage for at, usage in all_devices.usages.items() if at[1] == device_id},
         {at: tally for at, tally in all_devices.unattributed.items() if at[0] == device_id},
     )
+
+
+def test_who_waits_for_a_name_is_apart_from_what_is_left_out() -> None:
+    """`filtered` never falls; `unnamed` does, when names arrive."""
+    by_name = Selection(namespaces=Patterns(exclude=("kube-*",)))
+
+    found = leave_out(attribution(), by_name, waiting=frozenset({UNNAMED}))
+
+    assert {key[1] for key in found.unattributed} == {Reason.FILTERED, Reason.UNNAMED}
+    assert found.unattributed[CARD.device_id, Reason.UNNAMED].value == 17
+
+
+def test_a_device_is_known_by_its_address_whoever_drove_it_before() -> None:
+    """Another driver at an address has an id of its own; users see the address."""
+    second = replace(CARD, device_id=DeviceId("0000:03:00.0 xe"))
+    usages = {(TRAINER, second.device_id): ONE}
+    devices = {second.device_id: second}
+    several = Attribution(usages, {}, frozenset(), devices)
+
+    found = leave_out(several, Selection(devices=Patterns(exclude=("0000:03:00.0",))))
+
+    assert not found.usages

@@ -292,10 +292,10 @@ def test_a_pod_is_not_shown_before_its_namespace_is_known(
     assert {each.get("k8s.namespace.name") for each in shown.of(ID)} == (
         {"kube-system"} if shows else set()
     )
+    of_device = "0000:00:10.0", "xpumeter.call.unattributed"
     # What has ended reads as 0.
-    assert shown.points["0000:00:10.0", "xpumeter.call.unattributed", "filtered"] == (
-        0 if shows else 4
-    )
+    assert shown.points[*of_device, "unnamed"] == 0
+    assert shown.points.get((*of_device, "filtered"), 0) == (0 if shows else 4)
 
 
 def test_a_kernel_that_lost_a_call_is_reported(

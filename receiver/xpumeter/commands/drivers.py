@@ -61,10 +61,13 @@ def _show(options: argparse.Namespace) -> int:
     from xpumeter.yaml_nodes import nearest
 
     tables = _tables(options)
-    known = {**tables.by_driver, tables.core.driver: tables.core}
+    # By the DRM name, else by what sysfs or the file calls it.
+    by_file = {Path(table.source).stem: table for table in tables.by_driver.values()}
+    known = {**by_file, **tables.by_sysfs, **tables.by_driver, tables.core.driver: tables.core}
     if options.driver not in known:
         raise DriverTableError(
-            f"there is no table of a driver {options.driver!r}", hint=nearest(options.driver, known)
+            f"there is no table of a driver {options.driver!r}",
+            hint=nearest(options.driver, [*tables.by_driver, tables.core.driver]),
         )
     found = document(known[options.driver])
     if options.output == "json":

@@ -75,14 +75,9 @@ def hook(root: Path, pins: Path) -> Check:
         if missing := host.missing:
             found = f"{plan.hook}: not tried without {', '.join(missing)}"
             return Check("hook", Status.UNKNOWN, found, "run doctor as root")
-        try:
-            with libbpf.Object(data_files.find("xpumeter.bpf.o")) as loaded:
-                loaded.load(plan.programs)
-        except OSError as error:
-            found = f"{plan.hook}: {error.args[1]}"
-            return Check(
-                "hook", Status.FAIL, found, "`xpumeter attach --log-level debug` says more"
-            )
+        if reason := attach.why_not_loaded(data_files.find("xpumeter.bpf.o"), plan):
+            hint = "`xpumeter attach --log-level debug` says more"
+            return Check("hook", Status.FAIL, f"{plan.hook}: {reason}", hint)
         return Check("hook", Status.OK, f"{plan.hook}: {_NOT_TRIED}")
     return Check("hook", Status.FAIL, "none", "this version has no hook for any kernel")
 

@@ -11,27 +11,29 @@ from xpumeter import drivers, inventory
 from xpumeter.config import Config
 from xpumeter.destination import OtlpHttp
 from xpumeter.errors import RuntimeUnavailable
+from xpumeter.export.endpoint import shown
 from xpumeter.forms import AUTO, NONE
 from xpumeter.model.checks import Check, Status
-from xpumeter.source import cri, facts
+from xpumeter.source import cri, facts, probe
+from xpumeter.source.layout import Hierarchy
 
 _TIMEOUT_S = 2.0
 _PORTS = {"http": 80, "https": 443}
 
 
 def cgroups(root: Path, _: Config) -> Check:
-    """Names come from the v2 hierarchy."""
-    hierarchy, pods = facts.hierarchy(root), facts.pod_layout(root)
-    if hierarchy == "v2":
-        return Check("cgroups", Status.OK, f"v2{f', pods by {pods}' if pods else ''}")
-    if hierarchy == "none":
-        return Check("cgroups", Status.UNKNOWN, "not mounted here")
-    return Check(
-        "cgroups",
-        Status.WARN,
-        hierarchy,
-        "boot with systemd.unified_cgroup_hierarchy=1: here ids of the v2 hierarchy name no pod",
-    )
+    """Names come from the hierarchy that container runtimes make their cgroups in."""
+    chosen = probe.hierarchy(root)
+    if chosen is Hierarchy.V1:
+        return Check(
+            "cgroups",
+            Status.WARN,
+            "v1 without pids and memory",
+            "boot with systemd.unified_cgroup_hierarchy=1: here no pod has a name",
+        )
+    pods = facts.pod_layout(root)
+    found = "v2" if chosen is Hierarchy.V2 else f"v1, names come from {chosen.name.lower()}"
+    return Check("cgroups", Status.OK, f"{found}{f', pods by {pods}' if pods else ''}")
 
 
 def runtime(root: Path, config: Config) -> Check:
@@ -80,11 +82,11 @@ def devices(root: Path, config: Config) -> Check:
         hint = "nothing to do here; the agent idles until a driver brings one"
         return Check("devices", Status.WARN, "none", hint)
     by_driver = Counter(map(_driver, found))
-    shown = ", ".join(f"{count} {name}" for name, count in by_driver.items())
+    listed = ", ".join(f"{count} {name}" for name, count in by_driver.items())
     if any(one["driver"] is None and one["sysfs_driver"] for one in found):
         hint = "calls of a driver without a table count as `other`: docs/adding-a-driver.md"
-        return Check("devices", Status.WARN, shown, hint)
-    return Check("devices", Status.OK, shown)
+        return Check("devices", Status.WARN, listed, hint)
+    return Check("devices", Status.OK, listed)
 
 
 def _driver(device: inventory.Entry) -> str:
@@ -116,10 +118,10 @@ def collector(_: Path, config: Config) -> Check:
         return Check(
             "Collector",
             Status.WARN,
-            f"{endpoint}: {error.strerror or error}",
+            f"{shown(exporter)}: {error.strerror or error}",
             "counts wait in the kernel; start it, or set the exporter's endpoint",
         )
-    return Check("Collector", Status.OK, f"{endpoint} listens")
+    return Check("Collector", Status.OK, f"{shown(exporter)} listens")
 
 
 def _connect(endpoint: str) -> None:

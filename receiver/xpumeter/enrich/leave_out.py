@@ -9,7 +9,7 @@ from functools import cache
 
 from xpumeter.enrich.in_flight import Place
 from xpumeter.model.calls import Kind, Reason
-from xpumeter.model.devices import DeviceId, KnownDevice
+from xpumeter.model.devices import DeviceId, KnownDevice, address_of
 from xpumeter.model.owners import Owner
 from xpumeter.model.selection import Patterns, Selection
 from xpumeter.model.series import Attribution, InFlight, Tally, Usage
@@ -20,7 +20,8 @@ def leave_out(
 ) -> Attribution:
     """The attribution without what is not selected: its calls are `unattributed`, under a reason.
 
-    `host_off` is what runs outside pods, where that is not shown at all; all else is `filtered`. A
+    `host_off` is what runs outside pods, where that is not shown at all; `unnamed` who waits for a
+    name that the selection goes by: it falls when names arrive; all else is `filtered`. A
     usage that is shown as a whole stays the same object.
 
     While the selection goes by names, an owner in `waiting` that has none yet is left out: it would
@@ -75,9 +76,11 @@ def reason_of(
     if outside and not selection.host_on:
         return Reason.HOST_OFF
     unnamed = owner.namespace is None or owner.pod is None
+    # Apart from the rest, which never falls.
+    if selection.by_name and unnamed and owner in waiting:
+        return Reason.UNNAMED
     if (
-        not _takes(selection.devices, device.device_id, device.driver)
-        or (selection.by_name and unnamed and owner in waiting)
+        not _takes(selection.devices, address_of(device.device_id), device.driver)
         or (outside and not _takes(selection.host, owner.cgroup or owner.container_id))
         or (not outside and not _takes(selection.namespaces, owner.namespace))
         or (not outside and not _takes(selection.pods, owner.pod))

@@ -27,13 +27,15 @@ def leaving(
     shown: Attribution,
     told: Set[Owner],
     *,
+    unanswered: Set[Owner] = frozenset(),
     selection: Selection = SELECT_ALL,
     limit: int = WAITING_LIMIT,
 ) -> Leaving:
     """Callers whose settled sums have no use any more.
 
     They have ended, none of their rows is left (`present` are the owners of rows), and their end
-    was delivered (`told`), or nothing of them is in `shown`. Of those that still wait for that the
+    was delivered (`told`), or nothing of them is in `shown`, and not only for as long as a filter
+    by name waits for their names (`unanswered`). Of those that still wait for that the
     first ones of `settled` leave too when all together have more than `limit` sums: their calls
     are undelivered then.
     """
@@ -43,7 +45,8 @@ def leaving(
     for each in settled:
         if each.identity is None or each.owner not in shown.ended or each.owner in present:
             continue
-        if each.owner in told or each.owner not in exported:
+        left_out = each.owner not in exported and each.owner not in unanswered
+        if each.owner in told or left_out:
             done[each.identity] = _not_shown(each, devices, shown, selection)
         else:
             waiting[each.identity] = each

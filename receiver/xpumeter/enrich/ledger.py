@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only state that outlives a period: what was exported last, so that nothing steps back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, TypeVar
 
 from xpumeter.model.calls import Reason
@@ -63,6 +63,11 @@ class Ledger:
             devices=tuple(attribution.devices.values()),
             unattributed=self._unattributed,
         )
+
+    def forget(self, owners: Set[Owner]) -> None:
+        """Their calls are counted elsewhere by now: who comes again begins anew."""
+        if owners:
+            self._series = {key: one for key, one in self._series.items() if key[0] not in owners}
 
     def _one(
         self, owner: Owner, device: KnownDevice, usage: Usage, last: Series | None, *, ended: bool

@@ -5,10 +5,17 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from xpumeter.destination import OtlpGrpc, OtlpHttp
+from xpumeter.otlp_forms import masked
 
 _GRPC_PORT = 4317
 _METRICS_PATH = "/v1/metrics"
 _UNIX = "unix://"
+
+
+def shown(destination: OtlpGrpc | OtlpHttp) -> str:
+    """Where the data goes, as it may be printed."""
+    whole = destination.metrics_endpoint if isinstance(destination, OtlpHttp) else ""
+    return masked(whole or destination.endpoint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from xpumeter.destination import Compression, OtlpHttp
 from xpumeter.errors import ConfigError
 from xpumeter.export import tls
-from xpumeter.export.endpoint import http_target
+from xpumeter.export.endpoint import http_target, shown
 from xpumeter.export.http_pools import Line, pool_classes
 from xpumeter.export.transport import (
     ANSWER_LIMIT_BYTES,
@@ -60,7 +60,7 @@ class HttpTransport:
 
     def __init__(self, destination: OtlpHttp) -> None:
         self._target = http_target(destination)
-        self.endpoint = destination.metrics_endpoint or destination.endpoint
+        self.endpoint = shown(destination)
         self._destination = destination
         self._gzip = destination.compression is Compression.GZIP
         self._headers = {

@@ -25,7 +25,7 @@ from opentelemetry.sdk.metrics.export import (
 from xpumeter.destination import Destination, OtlpGrpc
 from xpumeter.errors import ConfigError
 from xpumeter.export import tls
-from xpumeter.export.endpoint import grpc_target
+from xpumeter.export.endpoint import grpc_target, shown
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class _OwnExporter(MetricExporter):
         self._renew()
         result = self._stock.export(metrics_data, timeout_millis, **kwargs)
         failing = result is not MetricExportResult.SUCCESS
-        endpoint = self._destination.endpoint
+        endpoint = shown(self._destination)
         if failing and not self._failing:
             _log.warning("event=telemetry endpoint=%s state=failing", endpoint)
         elif self._failing and not failing:

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     ROWS_FULL = "rows_full"
     LAPSED = "lapsed"
     FILTERED = "filtered"
+    UNNAMED = "unnamed"
     HOST_OFF = "host_off"
     UNDELIVERED = "undelivered"
 

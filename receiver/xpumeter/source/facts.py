@@ -51,16 +51,6 @@ def held(root: Path) -> tuple[str, ...]:
     return tuple(one.name for one in every if one.name not in lacking)
 
 
-def hierarchy(root: Path) -> str:
-    """How control groups are mounted: `v2`, `hybrid`, `v1`, or `none`."""
-    base = root / "sys/fs/cgroup"
-    if (base / "cgroup.controllers").exists():
-        return "v2"
-    if (base / "unified/cgroup.controllers").exists():
-        return "hybrid"
-    return "v1" if base.is_dir() and any(base.iterdir()) else "none"
-
-
 def pod_layout(root: Path) -> str | None:
     """Which driver made the cgroups of pods: `systemd` or `cgroupfs`; None where none are seen."""
     base = root / "sys/fs/cgroup"

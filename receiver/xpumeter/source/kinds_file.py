@@ -17,6 +17,12 @@ from xpumeter.model.kinds import Before, KindHistory, RowOf
 _log = logging.getLogger(__name__)
 
 
+_NONSENSE = (
+    *(OSError, ValueError, TypeError, KeyError, AttributeError),
+    *(OverflowError, RecursionError),
+)
+
+
 class KindsFile:
     """`folder`/kinds.json.
 
@@ -25,6 +31,7 @@ class KindsFile:
     """
 
     def __init__(self, folder: Path, attach_id: bytes) -> None:
+        self._failing = False
         self.bad_records = 0
         self._file = folder / "kinds.json"
         self._attach_id = attach_id.hex()
@@ -38,13 +45,13 @@ class KindsFile:
             return _history(saved)
         except FileNotFoundError:
             return KindHistory()
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except _NONSENSE as error:
             _log.warning("event=kinds_unreadable file=%s reason=%r", self._file, str(error))
             self.bad_records += 1
             return KindHistory()
 
-    def save(self, history: KindHistory) -> None:
-        """Replace what is there, as a whole or not at all. Where it cannot, one line says so."""
+    def save(self, history: KindHistory) -> bool:
+        """Replace what is there, as a whole or not at all: then False, and one line says so."""
         text = json.dumps(
             {
                 "attach_id": self._attach_id,
@@ -67,12 +74,17 @@ class KindsFile:
             new.write_text(text)
             new.replace(self._file)
         except OSError as error:
-            _log.warning(
-                "event=kinds_unwritable file=%s reason=%r consequence="
-                "'with changed driver tables the next agent moves old calls to their new kinds'",
-                self._file,
-                error.strerror,
-            )
+            if not self._failing:
+                _log.warning(
+                    "event=kinds_unwritable file=%s reason=%r consequence="
+                    "'the next agent moves old calls to their new kinds'",
+                    self._file,
+                    error.strerror,
+                )
+            self._failing = True
+            return False
+        self._failing = False
+        return True
 
 
 def _history(saved: dict[str, Any]) -> KindHistory:

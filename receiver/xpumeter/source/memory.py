@@ -38,7 +38,7 @@ class Memory:
             saved = json.loads(self._file.read_text())
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             _log.warning("event=memory_unreadable file=%s reason=%r", self._file, str(error))
             self.bad_records += 1
             return {}
