@@ -108,7 +108,7 @@ def test_containers_and_devices_are_the_same_series_both_ways(collector: Collect
 
     direct = keyed(parse(page(scrape)))
 
-    assert len(direct) == 4 * (15 + 5) + 5 + 2 + 2
+    assert len(direct) == 4 * (15 + 5 + 5) + 5 + 2 + 2
     assert direct == keyed(collector.scrape())
 
 
