@@ -3,7 +3,8 @@
 
 Names are those of the semantic conventions where these have one. Two have none that promtool's
 linter takes (`process.thread.count` and `process.unix.file_descriptor.count`: it keeps `_count` to
-histograms), and are ours instead.
+histograms), and are ours instead; and exports are `xpumeter.exports` and `xpumeter.export.time`,
+totals, where the conventions have a histogram (`otel.sdk.exporter.operation.duration`).
 """
 
 from xpumeter.export.catalog import Attribute, Instrument, Metric, On, Stability
