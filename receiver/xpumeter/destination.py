@@ -120,16 +120,47 @@ class Retry:
     )
 
 
-_HEADERS = (
-    "Sent with each batch, such as a token. Never printed. A variable has `name=text`, with commas "
-    "between."
-)
-_COMPRESSION = "To a Collector on another host gzip saves nine tenths of the bytes, and costs CPU."
-_TIMEOUT = "How long the Collector has to take a request. A variable has milliseconds."
-_REQUEST_SIZE = (
-    "The largest request, before compression, in MiB. Receivers of gRPC take 4 unless "
-    "`max_recv_msg_size_mib` says otherwise, of HTTP 20."
-)
+# What both exporters have. `setting()` makes a field, so each class has one of its own.
+
+
+def _headers() -> tuple[tuple[str, str], ...]:
+    return setting(
+        HEADERS,
+        (),
+        "Sent with each batch, such as a token. Never printed. A variable has `name=text`, with "
+        "commas between.",
+        variables=variables("HEADERS"),
+        secret=True,
+    )
+
+
+def _compression() -> Compression:
+    return setting(
+        choice(Compression),
+        Compression.NONE,
+        "To a Collector on another host gzip saves nine tenths of the bytes, and costs CPU.",
+        variables=variables("COMPRESSION"),
+    )
+
+
+def _timeout() -> float:
+    return setting(
+        duration("100ms", "10m"),
+        10.0,
+        "How long the Collector has to take a request. A variable has milliseconds.",
+        key="timeout",
+        variables=variables("TIMEOUT"),
+        parse=milliseconds(0.1, 600),
+    )
+
+
+def _request_size() -> float:
+    return setting(
+        number(0.0625, 1024),
+        3.0,
+        "The largest request, before compression, in MiB. Receivers of gRPC take 4 unless "
+        "`max_recv_msg_size_mib` says otherwise, of HTTP 20.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +175,11 @@ class OtlpGrpc:
         variables=variables("ENDPOINT"),
     )
     tls: GrpcTls = GrpcTls()
-    headers: tuple[tuple[str, str], ...] = setting(
-        HEADERS, (), _HEADERS, variables=variables("HEADERS"), secret=True
-    )
-    compression: Compression = setting(
-        choice(Compression), Compression.NONE, _COMPRESSION, variables=variables("COMPRESSION")
-    )
-    timeout_s: float = setting(
-        duration("100ms", "10m"),
-        10.0,
-        _TIMEOUT,
-        key="timeout",
-        variables=variables("TIMEOUT"),
-        parse=milliseconds(0.1, 600),
-    )
+    headers: tuple[tuple[str, str], ...] = _headers()
+    compression: Compression = _compression()
+    timeout_s: float = _timeout()
     retry_on_failure: Retry = Retry()
-    max_request_size_mib: float = setting(number(0.0625, 1024), 3.0, _REQUEST_SIZE)
+    max_request_size_mib: float = _request_size()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,22 +200,11 @@ class OtlpHttp:
         unless="endpoint",
     )
     tls: HttpTls = HttpTls()
-    headers: tuple[tuple[str, str], ...] = setting(
-        HEADERS, (), _HEADERS, variables=variables("HEADERS"), secret=True
-    )
-    compression: Compression = setting(
-        choice(Compression), Compression.NONE, _COMPRESSION, variables=variables("COMPRESSION")
-    )
-    timeout_s: float = setting(
-        duration("100ms", "10m"),
-        10.0,
-        _TIMEOUT,
-        key="timeout",
-        variables=variables("TIMEOUT"),
-        parse=milliseconds(0.1, 600),
-    )
+    headers: tuple[tuple[str, str], ...] = _headers()
+    compression: Compression = _compression()
+    timeout_s: float = _timeout()
     retry_on_failure: Retry = Retry()
-    max_request_size_mib: float = setting(number(0.0625, 1024), 3.0, _REQUEST_SIZE)
+    max_request_size_mib: float = _request_size()
 
 
 Destination = OtlpGrpc | OtlpHttp

@@ -150,7 +150,7 @@ class Collector:
 
     def text(self) -> str:
         """What Prometheus would read."""
-        return _get(self.prometheus_url).decode()
+        return get(self.prometheus_url).decode()
 
     def scrape(self) -> tuple[Sample, ...]:
         """The same, parsed."""
@@ -158,16 +158,17 @@ class Collector:
 
     def scrape_kubenpu(self) -> tuple[Sample, ...]:
         """What is under the names of KubeNPU."""
-        return parse(_get(self.kubenpu_url).decode())
+        return parse(get(self.kubenpu_url).decode())
 
     def _healthy(self) -> bool:
         try:
-            return bool(_get(self._health_url))
+            return bool(get(self._health_url))
         except OSError:
             return False
 
 
-def _get(url: str) -> bytes:
+def get(url: str) -> bytes:
+    """What is at a URL of the loopback; OSError if nobody answers."""
     # No proxy, whatever the environment says: this is the loopback.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=10) as answer:

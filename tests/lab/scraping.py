@@ -5,12 +5,11 @@ import json
 import subprocess
 import time
 import urllib.parse
-import urllib.request
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lab.collector import Sample, free_ports
+from lab.collector import Sample, free_ports, get
 from lab.errors import LabError
 from lab.prometheus import Prometheus
 
@@ -68,17 +67,9 @@ class Scraping:
 
     def _ready(self) -> bool:
         try:
-            with _open(f"http://{self._address}/-/ready"):
-                return True
+            return bool(get(f"http://{self._address}/-/ready"))
         except OSError:
             return False
 
     def _get(self, path: str, **query: str) -> Any:
-        with _open(f"http://{self._address}{path}?{urllib.parse.urlencode(query)}") as answer:
-            return json.load(answer)
-
-
-def _open(url: str) -> Any:
-    # No proxy, whatever the environment says: this is the loopback.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    return opener.open(url, timeout=10)
+        return json.loads(get(f"http://{self._address}{path}?{urllib.parse.urlencode(query)}"))

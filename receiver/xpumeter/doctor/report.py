@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from xpumeter import drivers, inventory
-from xpumeter.config import Config
 from xpumeter.doctor.examination import Examination
 from xpumeter.source import facts
 
@@ -92,4 +91,4 @@ def _mounts(root: Path, kinds: tuple[str, ...]) -> list[str]:
 
 
 def _devices(root: Path) -> Any:
-    return inventory.entries(root / "sys", drivers.load(Config().receiver.driver_tables))
+    return inventory.entries(root / "sys", drivers.load())

@@ -14,6 +14,7 @@ from xpumeter.model.calls import Kind, Reason
 from xpumeter.model.kernel import CgroupId, Incarnation
 from xpumeter.model.owners import Identity
 from xpumeter.model.past import Past, Pending, Result, RowKey, Sum
+from xpumeter.source.state_file import StateFile
 
 _log = logging.getLogger(__name__)
 
@@ -27,9 +28,12 @@ class Journal:
 
     def __init__(self, folder: Path, attach_id: bytes) -> None:
         self.bad_records = 0
-        self._file = folder / "journal.json"
+        self._file = StateFile(
+            folder / "journal.json",
+            name="journal",
+            consequence="rows of containers that are gone stay in the kernel",
+        )
         self._attach_id = attach_id.hex()
-        self._failing = False
 
     def load(self) -> Past:
         """What an agent of the same attach saved; empty if there is none. Never raises.
@@ -37,7 +41,7 @@ class Journal:
         A file that is damaged anywhere is passed over as a whole: half of it would be wrong sums.
         """
         try:
-            saved = json.loads(self._file.read_text())
+            saved = json.loads(self._file.path.read_text())
             if saved["attach_id"] != self._attach_id:
                 return Past()
             return _past(saved)
@@ -47,7 +51,7 @@ class Journal:
             _log.error(
                 "event=journal_unreadable file=%s reason=%r consequence="
                 "'calls of containers that are gone are missing'",
-                self._file,
+                self._file.path,
                 str(bad),
             )
             self.bad_records += 1
@@ -55,25 +59,11 @@ class Journal:
 
     def save(self, past: Past) -> bool:
         """Replace what is there, as a whole or not at all: then False, and one line says so."""
-        new = self._file.with_suffix(".new")
-        try:
-            self._file.parent.mkdir(exist_ok=True)
-            new.write_text(_text(self._attach_id, past))
-            new.replace(self._file)
-        except OSError as error:
-            if not self._failing:
-                _log.warning(
-                    "event=journal_unwritable file=%s reason=%r consequence="
-                    "'rows of containers that are gone stay in the kernel'",
-                    self._file,
-                    error.strerror,
-                )
-            self._failing = True
-            return False
-        if self._failing:
-            _log.info("event=journal_written file=%s", self._file)
-        self._failing = False
-        return True
+        was_failing = self._file.failing
+        written = self._file.replace(_text(self._attach_id, past))
+        if written and was_failing:
+            _log.info("event=journal_written file=%s", self._file.path)
+        return written
 
 
 def _text(attach_id: str, past: Past) -> str:

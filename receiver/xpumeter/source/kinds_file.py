@@ -13,6 +13,7 @@ from typing import Any
 from xpumeter.model.calls import Kind
 from xpumeter.model.kernel import CgroupId, Incarnation
 from xpumeter.model.kinds import Before, KindHistory, RowOf
+from xpumeter.source.state_file import StateFile
 
 _log = logging.getLogger(__name__)
 
@@ -31,22 +32,25 @@ class KindsFile:
     """
 
     def __init__(self, folder: Path, attach_id: bytes) -> None:
-        self._failing = False
         self.bad_records = 0
-        self._file = folder / "kinds.json"
+        self._file = StateFile(
+            folder / "kinds.json",
+            name="kinds",
+            consequence="the next agent moves old calls to their new kinds",
+        )
         self._attach_id = attach_id.hex()
 
     def load(self) -> KindHistory:
         """What an agent of the same attach saved; an empty history if there is none."""
         try:
-            saved = json.loads(self._file.read_text())
+            saved = json.loads(self._file.path.read_text())
             if not isinstance(saved, dict) or saved.get("attach_id") != self._attach_id:
                 return KindHistory()
             return _history(saved)
         except FileNotFoundError:
             return KindHistory()
         except _NONSENSE as error:
-            _log.warning("event=kinds_unreadable file=%s reason=%r", self._file, str(error))
+            _log.warning("event=kinds_unreadable file=%s reason=%r", self._file.path, str(error))
             self.bad_records += 1
             return KindHistory()
 
@@ -68,23 +72,7 @@ class KindsFile:
                 ],
             }
         )
-        new = self._file.with_suffix(".new")
-        try:
-            self._file.parent.mkdir(exist_ok=True)
-            new.write_text(text)
-            new.replace(self._file)
-        except OSError as error:
-            if not self._failing:
-                _log.warning(
-                    "event=kinds_unwritable file=%s reason=%r consequence="
-                    "'the next agent moves old calls to their new kinds'",
-                    self._file,
-                    error.strerror,
-                )
-            self._failing = True
-            return False
-        self._failing = False
-        return True
+        return self._file.replace(text)
 
 
 def _history(saved: dict[str, Any]) -> KindHistory:

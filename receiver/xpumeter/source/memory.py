@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xpumeter.model.owners import ContainerRecord
+from xpumeter.source.state_file import StateFile
 
 _log = logging.getLogger(__name__)
 
@@ -28,18 +29,21 @@ class Memory:
 
     def __init__(self, folder: Path, attach_id: bytes) -> None:
         self.bad_records = 0
-        self._file = folder / "containers.json"
+        self._file = StateFile(
+            folder / "containers.json",
+            name="memory",
+            consequence="a restarted agent will not know containers that are gone by then",
+        )
         self._attach_id = attach_id.hex()
-        self._failing = False
 
     def load(self) -> dict[str, ContainerRecord]:
         """What an agent of the same attach saved; empty if there is none. Never raises."""
         try:
-            saved = json.loads(self._file.read_text())
+            saved = json.loads(self._file.path.read_text())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
-            _log.warning("event=memory_unreadable file=%s reason=%r", self._file, str(error))
+            _log.warning("event=memory_unreadable file=%s reason=%r", self._file.path, str(error))
             self.bad_records += 1
             return {}
         if not isinstance(saved, dict) or saved.get("attach_id") != self._attach_id:
@@ -57,22 +61,7 @@ class Memory:
                 "containers": [asdict(record) for record in records.values()],
             }
         )
-        new = self._file.with_suffix(".new")
-        try:
-            self._file.parent.mkdir(exist_ok=True)
-            new.write_text(text)
-            new.replace(self._file)
-        except OSError as error:
-            if not self._failing:
-                _log.warning(
-                    "event=memory_unwritable file=%s reason=%r consequence="
-                    "'a restarted agent will not know containers that are gone by then'",
-                    self._file,
-                    error.strerror,
-                )
-            self._failing = True
-        else:
-            self._failing = False
+        self._file.replace(text)
 
 
 def _record(entry: Any) -> ContainerRecord | None:
