@@ -15,12 +15,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from xpumeter.callers import Callers
+from xpumeter.enrich.kind_history import key_of
 from xpumeter.enrich.leaving import SELECT_ALL, leaving
-from xpumeter.enrich.past import key_of, let_go, result_of, settle, sum_of, with_owners
+from xpumeter.enrich.past import let_go, result_of, settle, sum_of, with_owners
 from xpumeter.model.devices import KnownDevice
-from xpumeter.model.kernel import CgroupId, Incarnation, Reading, Row
+from xpumeter.model.kernel import CgroupId, Incarnation, Reading, Row, RowKey
 from xpumeter.model.owners import Identity, Owner
-from xpumeter.model.past import Past, Pending, RowKey, Sum
+from xpumeter.model.past import Past, Pending, Sum
 from xpumeter.model.selection import Selection
 from xpumeter.model.series import Attribution
 

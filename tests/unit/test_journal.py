@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpumeter.model.calls import Kind, Reason
-from xpumeter.model.kernel import CgroupId, Incarnation
+from xpumeter.model.kernel import CgroupId, Incarnation, RowKey
 from xpumeter.model.owners import Identity
-from xpumeter.model.past import Past, Pending, RowKey, Sum
+from xpumeter.model.past import Past, Pending, Sum
 from xpumeter.source.journal import Journal
 
 COUNTS = st.integers(0, 2**64 - 1)

@@ -13,8 +13,8 @@ from xpumeter.enrich.kind_history import changed, cut, with_kinds_before
 from xpumeter.kind_keeper import KindKeeper
 from xpumeter.model.calls import Kind
 from xpumeter.model.devices import DeviceId, KnownDevice
-from xpumeter.model.kernel import CgroupId, Incarnation, Losses, Reading, Row
-from xpumeter.model.kinds import Before, KindHistory, RowOf
+from xpumeter.model.kernel import CgroupId, Incarnation, Losses, Reading, Row, RowKey
+from xpumeter.model.kinds import Before, KindHistory
 from xpumeter.source.kinds_file import KindsFile
 
 GPU, OTHER_GPU = Incarnation(1), Incarnation(2)
@@ -98,7 +98,7 @@ def test_only_the_calls_that_changed_are_cut() -> None:
 
     history = changed(history, [*rows, ROW], new, boot_ns=60)
 
-    assert list(history.rows) == [RowOf(POD, GPU, 0x41, 0)]
+    assert list(history.rows) == [RowKey(POD, GPU, 0x41, 0)]
     assert cut(history, rows) == tuple(rows)
 
 
@@ -152,7 +152,7 @@ def test_no_history_of_tables_moves_a_call(
         got = counted(history, rows.values(), device(table))
         assert {kind: calls for kind, (calls, _, _) in got.items()} == dict(+expected)
         keys = [
-            RowOf(row.cgroup_id, row.device, row.nr, row.error)
+            RowKey(row.cgroup_id, row.device, row.nr, row.error)
             for row in cut(history, rows.values())
         ]
         assert len(set(keys)) == len(keys)
@@ -183,7 +183,7 @@ def test_other_counts_have_no_past(tmp_path: Path) -> None:
     """After a reboot or a detach the rows are others."""
     history = KindHistory(
         {"toy": {0x41: Kind.WAIT}},
-        {RowOf(POD, GPU, 0x41, 0): (Before(Kind.WAIT, 10, 100, 60),)},
+        {RowKey(POD, GPU, 0x41, 0): (Before(Kind.WAIT, 10, 100, 60),)},
     )
     KindsFile(tmp_path, b"x").save(history)
 

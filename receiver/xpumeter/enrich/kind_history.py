@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from xpumeter.model.calls import NR_FOREIGN, Kind
 from xpumeter.model.devices import KnownDevice
-from xpumeter.model.kernel import Incarnation, Row
-from xpumeter.model.kinds import Before, KindHistory, RowOf
+from xpumeter.model.kernel import Incarnation, Row, RowKey
+from xpumeter.model.kinds import Before, KindHistory
 
 # Numbers of ours, beyond those of the kernel's rows: a call's number and what it was before. Each
 # part of a row keeps a number of its own, so that it is a row among others.
@@ -43,7 +43,7 @@ def changed(
     now = {device.driver: _own(device.kinds) for device in devices.values()}
     if all(history.drivers.get(driver) == kinds for driver, kinds in now.items()):
         return history
-    found = {_key(row): row for row in rows}
+    found = {key_of(row): row for row in rows}
     # What is not there any more has no past that could matter.
     changes = {key: past for key, past in history.rows.items() if key in found}
     for key, row in found.items():
@@ -62,7 +62,7 @@ def cut(history: KindHistory, rows: Iterable[Row]) -> tuple[Row, ...]:
     """The rows, each cut where its kind changed; together they hold the same calls and time."""
     if not history.rows:
         return tuple(rows)
-    return tuple(part for row in rows for part in _parts(row, history.rows.get(_key(row), ())))
+    return tuple(part for row in rows for part in _parts(row, history.rows.get(key_of(row), ())))
 
 
 def _parts(row: Row, past: tuple[Before, ...]) -> Iterator[Row]:
@@ -91,9 +91,9 @@ def _parts(row: Row, past: tuple[Before, ...]) -> Iterator[Row]:
         )
 
 
-def number_of_call(nr: int) -> int:
-    """The kernel's number of a row or of a part of one."""
-    return nr % _STEP
+def key_of(row: Row) -> RowKey:
+    """Its key in the kernel's map; of a part of a row, that of the row."""
+    return RowKey(row.cgroup_id, row.device, row.nr % _STEP, row.error)
 
 
 def _own(kinds: Mapping[int, Kind]) -> dict[int, Kind]:
@@ -103,7 +103,3 @@ def _own(kinds: Mapping[int, Kind]) -> dict[int, Kind]:
 def _is_of(row: Row, past: tuple[Before, ...]) -> bool:
     """Whether this is the row that had this past, and not one that was made anew since."""
     return bool(past) and row.first_boot_ns <= past[0].until_boot_ns and row.calls >= past[-1].calls
-
-
-def _key(row: Row) -> RowOf:
-    return RowOf(row.cgroup_id, row.device, row.nr, row.error)

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
-from xpumeter.enrich.kind_history import number_of_call
+from xpumeter.enrich.kind_history import key_of
 from xpumeter.model.calls import ENOIOCTLCMD, ENOTTY, Kind, Reason
 from xpumeter.model.kernel import Incarnation, Row
 from xpumeter.model.owners import Identity, Owner
-from xpumeter.model.past import Past, Result, RowKey, Settled, Sum, Sums
+from xpumeter.model.past import Past, Result, Settled, Sum, Sums
 
 Leaving = Mapping[Identity, Mapping[tuple[Incarnation, Result], Reason]]
 """Callers whose end was told, with those of their results that no series showed, and why."""
@@ -26,11 +26,6 @@ def result_of(row: Row, kinds: Mapping[int, Kind]) -> Result:
     """What a row counts, as callers see it."""
     error = row.error
     return kinds.get(row.nr, Kind.OTHER), ENOTTY if error == ENOIOCTLCMD else error
-
-
-def key_of(row: Row) -> RowKey:
-    """Its key in the kernel's map; of a part of a row, that of the row."""
-    return RowKey(row.cgroup_id, row.device, number_of_call(row.nr), row.error)
 
 
 def sum_of(row: Row) -> Sum:

@@ -12,6 +12,15 @@ Incarnation = NewType("Incarnation", int)
 """One device from plug to unplug: a number of ours, never used twice while attached. 0: unknown."""
 
 
+class RowKey(NamedTuple):
+    """Which row of the kernel's map, as Row has it."""
+
+    cgroup_id: CgroupId
+    device: Incarnation
+    nr: int
+    error: int
+
+
 class Row(NamedTuple):
     """How often one cgroup made one call with one result, and how long it took in all.
 

@@ -3,19 +3,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from xpumeter.model.calls import Kind
-from xpumeter.model.kernel import CgroupId, Incarnation
-
-
-class RowOf(NamedTuple):
-    """What tells one row from the others."""
-
-    cgroup_id: CgroupId
-    device: Incarnation
-    nr: int
-    error: int
+from xpumeter.model.kernel import RowKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +32,4 @@ class KindHistory:
     """
 
     drivers: Mapping[str, Mapping[int, Kind]] = field(default_factory=dict)
-    rows: Mapping[RowOf, tuple[Before, ...]] = field(default_factory=dict)
+    rows: Mapping[RowKey, tuple[Before, ...]] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xpumeter.model.calls import Kind, Reason
-from xpumeter.model.kernel import CgroupId, Incarnation
+from xpumeter.model.kernel import Incarnation, RowKey
 from xpumeter.model.owners import Identity, Owner
 
 
@@ -32,15 +32,6 @@ Result = tuple[Kind, int]
 
 Sums = Mapping[Result, Sum]
 """What one caller did on one device."""
-
-
-class RowKey(NamedTuple):
-    """Which row of the kernel's map, as Row has it."""
-
-    cgroup_id: CgroupId
-    device: Incarnation
-    nr: int
-    error: int
 
 
 class Pending(NamedTuple):

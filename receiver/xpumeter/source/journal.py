@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from xpumeter.model.calls import Kind, Reason
-from xpumeter.model.kernel import CgroupId, Incarnation
+from xpumeter.model.kernel import CgroupId, Incarnation, RowKey
 from xpumeter.model.owners import Identity
-from xpumeter.model.past import Past, Pending, Result, RowKey, Sum
+from xpumeter.model.past import Past, Pending, Result, Sum
 from xpumeter.source.state_file import StateFile
 
 _log = logging.getLogger(__name__)

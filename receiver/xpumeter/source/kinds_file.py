@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from xpumeter.model.calls import Kind
-from xpumeter.model.kernel import CgroupId, Incarnation
-from xpumeter.model.kinds import Before, KindHistory, RowOf
+from xpumeter.model.kernel import CgroupId, Incarnation, RowKey
+from xpumeter.model.kinds import Before, KindHistory
 from xpumeter.source.state_file import StateFile
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _history(saved: dict[str, Any]) -> KindHistory:
             for driver, kinds in saved["drivers"].items()
         },
         rows={
-            RowOf(CgroupId(int(cgroup_id)), Incarnation(int(device)), int(nr), int(error)): tuple(
+            RowKey(CgroupId(int(cgroup_id)), Incarnation(int(device)), int(nr), int(error)): tuple(
                 Before(Kind(kind), int(calls), int(time_ns), int(until))
                 for kind, calls, time_ns, until in past
             )
